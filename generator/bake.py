@@ -155,7 +155,8 @@ def read_origin(project: Path) -> dict[str, Any]:
     path = project / ".cookiecutter.json"
     try:
         origin = json.loads(path.read_text(encoding="utf-8"))
-        answers = {"extras": "none", **origin["cookiecutter"]}
+        answers = {**origin["cookiecutter"]}
+        answers.setdefault("extras", "none")
         for name, value in ({"project_slug": answers["project_slug"]} | origin).items():
             if name != "cookiecutter" and not isinstance(value, str | bool):
                 raise ValueError(f"{name} is {value!r}, no text")

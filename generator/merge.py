@@ -1,6 +1,7 @@
 """Merge two folders that began as the same one, as git merges two branches; nothing is written."""
 
 import os
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,8 @@ from generator.git import git, run_git
 
 # Git's stages of a file that is in conflict.
 BASE, YOURS, NEW = 1, 2, 3
+# A file that both sides have renamed has longer ones.
+MARK = re.compile(rb"^<{7,} yours", re.M)
 # Read before what .gitattributes say: content is merged as it is, whatever the folders hold.
 ATTRIBUTES = "* -text !eol !filter !ident !merge !working-tree-encoding\n"
 
@@ -62,7 +65,7 @@ def merge(base: Path, yours: Path, new: Path, label: str, private: Path) -> Merg
     git("read-tree", tree, GIT_DIR=repository)
     # A folder of its own is the work tree: the paths of git are then those of the files.
     git("checkout-index", "--all", GIT_DIR=repository, GIT_WORK_TREE=merged.folder)
-    describe_conflicts(repository, merged, facts)
+    describe_conflicts(repository, merged, facts, label)
     return merged
 
 
@@ -77,13 +80,14 @@ def commit(repository: Path, folder: Path, parent: str | None = None) -> str:
     return made.decode().strip()
 
 
-def describe_conflicts(repository: Path, merged: Merged, facts: list[str]) -> None:
+def describe_conflicts(repository: Path, merged: Merged, facts: list[str], label: str) -> None:
     """Note the conflicts in what `git merge-tree -z` printed after the tree.
 
     Args:
         repository: the merge's.
         merged: gets them.
         facts: `mode object stage<tab>path` of each file in conflict, an empty one, and messages.
+        label: the name of the new side; git adds it to a file whose name is taken.
     """
     stages: dict[str, dict[int, str]] = defaultdict(dict)
     end = facts.index("")
@@ -93,9 +97,9 @@ def describe_conflicts(repository: Path, merged: Merged, facts: list[str]) -> No
         stages[path][int(stage)] = blob
     for path, there in stages.items():
         file = merged.folder / path
-        if file.is_file() and b"\n<<<<<<< yours" in b"\n" + file.read_bytes():
-            merged.marked.append(path)  # Also of a file that both sides have renamed.
-        elif YOURS not in there and BASE not in there:
+        if file.is_file() and MARK.search(file.read_bytes()):
+            merged.marked.append(path)
+        elif YOURS not in there and (BASE not in there or path.endswith(f"~{label}")):
             merged.kept[path] = "of the new version, and not merged with yours"
         elif YOURS not in there:
             file.unlink(missing_ok=True)

@@ -276,6 +276,11 @@ def add_changes(project: Path, plan: Plan, contents: dict[str, bytes | None]) ->
     Raises:
         InputError: something that is no file is in the way.
     """
+    gone = {name for name, content in contents.items() if content is None}
+
+    def relative(path: Path) -> str:
+        return path.relative_to(project).as_posix() if path.is_relative_to(project) else ""
+
     for name in sorted(contents):
         content, path = contents[name], project / name
         now = hash_of(path)
@@ -285,6 +290,10 @@ def add_changes(project: Path, plan: Plan, contents: dict[str, bytes | None]) ->
         for parent in path.parents:
             if parent != project and parent.is_relative_to(project) and parent.is_symlink():
                 raise InputError(f"{parent} is a link: an update would write outside of {project}.")
+            if content is not None and parent.is_file() and relative(parent) not in gone:
+                raise InputError(
+                    f"{parent} is a file where version {plan.new} has a folder: rename it."
+                )
         if content is not None and path.is_dir():
             raise InputError(f"{path} is a folder where version {plan.new} has a file: rename it.")
         if content is None:

@@ -280,6 +280,23 @@ def test_the_local_copy_gives_the_pinned_hashes(name: str, tmp_path: Path, capsy
     assert DATA_SETS[name].licence in printed and DATA_SETS[name].citation in printed
 
 
+def test_files_of_others_are_not_replaced(tmp_path: Path, capsys) -> None:
+    source = find_local("e2e")
+    (tmp_path / "train.jsonl").write_text("mine\n")
+    for name, text in (("train.jsonl", "mine\n"), ("SOURCE.md", "# notes\n")):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InputError, match=f"has {name} already, not of e2e: name another"):
+            get_data_set("e2e", tmp_path, source)
+        assert [path.read_text() for path in tmp_path.iterdir()] == [text]
+        (tmp_path / name).unlink()
+    get_data_set("e2e", tmp_path, source)
+    (tmp_path / "dev.jsonl").write_text("cut off")  # its own folder is made whole again
+    (tmp_path / "test.jsonl").unlink()
+    get_data_set("e2e", tmp_path, source)
+    (tmp_path / "SOURCE.md").unlink()  # as after an interruption
+    get_data_set("e2e", tmp_path, source)
+
+
 @pytest.mark.parametrize("name", list(DATA_SETS))
 def test_a_file_converted_alone_has_the_pinned_records(name: str, tmp_path: Path, capsys) -> None:
     """What `baselines data convert` makes of one of the files, without any pinned id."""

@@ -198,6 +198,63 @@ def test_adding_to_a_project_whose_extras_were_deleted(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["version"] == "0.0.9"
 
 
+def test_adding_keeps_what_its_owner_has_changed(tmp_path: Path) -> None:
+    """Their page of the extras, and a file of the task that an extra left behind."""
+    project = bake(ROOT / TEMPLATE, tmp_path, {"extras": "blends"})
+    page = project / "extras/README.md"
+    page.write_text(page.read_text() + "MY NOTES\n")
+    shutil.rmtree(project / "extras/blends")
+    current = (project / "inspection/blends.py").read_bytes()
+    (project / "inspection/blends.py").write_text("# of an older version\n")
+    said = add_extra(ROOT, "blends", project)
+    assert f"{page} has changes of yours: it stays as it is" in said
+    assert page.read_text().endswith("MY NOTES\n")
+    assert "inspection/blends.py was another one: that is .before-update/inspection/" in said
+    assert (project / "inspection/blends.py").read_bytes() == current
+    copy = project / ".before-update/inspection/blends.py"
+    assert copy.read_text() == "# of an older version\n"
+
+
+def test_adding_names_the_sample_of_the_data_folder(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/sample_submission.csv").write_text("id,label\n")
+    asked = {"extras": "none", "data_folder": "../data"}
+    project = bake(ROOT / "templates/text_classification", tmp_path, asked)
+    said = add_extra(ROOT, "competition", project)
+    assert 'sample_submission = "../data/sample_submission.csv"' in said
+
+
+def test_adding_leaves_answers_with_which_a_project_can_be_baked(tmp_path: Path) -> None:
+    asked = {"extras": "cluster", "strategy": "multi_worker"}
+    project = bake(ROOT / TEMPLATE, tmp_path, asked)
+    shutil.rmtree(project / "extras/cluster")
+    add_extra(ROOT, "orbit", project)
+    answers = json.loads((project / ".cookiecutter.json").read_text())["cookiecutter"]
+    assert answers["strategy"] == "auto" and "cluster" not in answers["extras"]
+    before = contents(project)
+    (project / "extras/mine").mkdir()
+    (project / "extras/mine/extra.toml").write_text("order = \n")
+    result = run_baselines("add", "lora", "--to", project)
+    assert result.returncode == 1 and "mine/extra.toml is broken" in result.stderr
+    shutil.rmtree(project / "extras/mine")
+    assert contents(project) == before
+
+
+def test_a_recipe_that_lacks_an_extra_leaves_no_project(tmp_path: Path) -> None:
+    name = "named_entity_recognition_wnut17"
+    for there in (False, True):
+        if there:
+            (tmp_path / name).mkdir()
+        result = run_baselines("bake", name, "extras=doctor", "--to", tmp_path)
+        assert result.returncode == 1 and "name the extra averaging too" in result.stderr
+        assert [path.name for path in tmp_path.rglob("*")] == [name] * there
+    result = run_baselines("bake", name, "data_folder=mydata", "--to", tmp_path)
+    assert "baselines data get wnut17 --to mydata\n" in result.stdout
+    (tmp_path / "empty").mkdir()
+    result = run_baselines("bake", name, "project_slug=../empty", "--to", tmp_path / "place")
+    assert result.returncode == 1 and (tmp_path / "empty").is_dir()
+
+
 def test_what_can_not_be_added_is_refused(tmp_path: Path) -> None:
     project = bake(ROOT / TEMPLATE, tmp_path)
     before = contents(project)

@@ -21,8 +21,13 @@ from generator.merge import merge
 from generator.update import (
     REPLACED,
     STAGED,
+    Plan,
+    add_changes,
     carry_out,
+    kept_by_git,
+    merge_project,
     prepare,
+    present_answers,
     put_values,
     read_plan,
     stage_plan,
@@ -348,7 +353,218 @@ def test_values_move_to_the_names_that_settings_have_now(tmp_path: Path) -> None
     ]
 
 
+# -------------------------------------------------------------- what the owner has around it
+
+
+def merged_project(tmp_path: Path, before: dict, yours: dict, after: dict, done: bool = False):
+    """Return the plan and the contents of an update of a small project, perhaps carried out."""
+    for name, files in (("before", before), ("project", yours), ("after", after)):
+        (tmp_path / name).mkdir(exist_ok=True)
+        for path, content in files.items():
+            target = tmp_path / name / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content if isinstance(content, bytes) else content.encode())
+    (tmp_path / "private").mkdir()
+    plan, project = Plan("1", "2"), tmp_path / "project"
+    folders = (tmp_path / "before", tmp_path / "after")
+    found = merge_project(project, *folders, plan, tmp_path / "private")
+    add_changes(project, plan, found)
+    if done:
+        stage_plan(project, plan, found)
+        carry_out(project, plan)
+    return plan, found
+
+
+def test_other_repositories_and_work_trees_are_left_alone(tmp_path: Path, capsys) -> None:
+    """The project is itself a work tree, has another one inside, and a submodule."""
+    main = tmp_path / "main"
+    write(main / "train.py", TEXT)
+    run_git(main, "init", "--quiet")
+    run_git(main, "add", "--all")
+    run_git(main, "commit", "--quiet", "--message", "all")
+    project = tmp_path / "project"
+    run_git(main, "worktree", "add", "--quiet", "-b", "work", str(project))
+    run_git(main, "worktree", "add", "--quiet", "-b", "other", str(project / "experiment"))
+    write(project / "experiment/mine.py", "ONE = 1\n")
+    write(project / "third/.git", "gitdir: ../elsewhere\n")
+    write(project / "third/theirs.py", "TWO = 2\n")
+    there = contents(project)
+    plan, _ = merged_project(tmp_path, {"train.py": TEXT}, {}, {"train.py": OTHER}, done=True)
+    assert [*plan.writes] == ["train.py"] and not plan.deletes and not plan.copies
+    assert contents(project) == {**there, "train.py": OTHER.encode()}
+    assert not kept_by_git(project, ["experiment/mine.py"])
+    assert not kept_by_git(project, ["experiment/train.py", "train.py"])
+    assert "deleted" not in capsys.readouterr().out
+    run_git(project, "status")
+
+
+def test_a_changed_value_stays_between_the_marks_of_its_owner(tmp_path: Path) -> None:
+    renamed = {"core/base/renamed.toml": 'precision = "devices.precision"\n'}
+    new = 'epochs = 20\n[devices]\nprecision = "auto"\n'
+    old = 'epochs = 20\nprecision = "auto"  # how exact\n'
+    yours = 'epochs = 20\nprecision = "float32"  # my note\n'
+    plan, found = merged_project(
+        tmp_path,
+        {"config.toml": old},
+        {"config.toml": yours},
+        {"config.toml": new, **renamed},
+    )
+    text = found["config.toml"].decode()
+    assert '<<<<<<< yours\nprecision = "float32"  # my note\n=======' in text
+    assert plan.marked == ["config.toml"] and plan.settings == [
+        "config.toml: precision = 'float32' is now devices.precision: write it there when you have "
+        "chosen between the marked lines."
+    ]
+
+
+def test_files_of_the_owner_are_as_they_want(tmp_path: Path) -> None:
+    own = {
+        "settings.json": '{"a": 1}  // with a comment\n',
+        "marked.py": b"\xef\xbb\xbfONE = 1\n",
+        "chinese.py": "# -*- coding: gbk -*-\nONE = '\u4e2d'\n".encode("gbk"),
+        "old.py": "print 'two'\n",
+        "left.py": "<<<<<<< yours\na = 1\n=======\na = 2\n>>>>>>> version-1\n",
+    }
+    plan, found = merged_project(
+        tmp_path, {"a.md": TEXT}, {"a.md": TEXT, **own}, {"a.md": OTHER}, done=True
+    )
+    assert not plan.remarks and not plan.marked and found == {"a.md": OTHER.encode()}
+    there = contents(tmp_path / "project")
+    assert {n: c for n, c in there.items() if not n.startswith(REPLACED)} == {
+        "a.md": OTHER.encode(),
+        **{n: c if isinstance(c, bytes) else c.encode() for n, c in own.items()},
+    }
+
+
+def test_renamed_folders_get_no_foreign_files(tmp_path: Path) -> None:
+    """What git would guess: a new file of a folder belongs where its owner has moved the others."""
+    task = {f"task/{name}.md": f"{TEXT}{name}\n" for name in "abcd"}
+    yours = {name.replace("task", "mine"): text for name, text in task.items()}
+    plan, found = merged_project(tmp_path, task, yours, {**task, "task/new.py": "N = 1\n"})
+    assert found == {"task/new.py": b"N = 1\n"} and not plan.remarks
+    (tmp_path / "other").mkdir()
+    yours = {**task, "task/own.py": "O = 1\n"}
+    moved = {name.replace("task", "parts"): text for name, text in task.items()}
+    plan, _ = merged_project(tmp_path / "other", task, yours, moved, done=True)
+    assert not plan.remarks
+    there = {n for n in contents(tmp_path / "other/project") if not n.startswith(REPLACED)}
+    assert there == {*moved, "task/own.py"}
+
+
+def test_a_file_that_both_renamed_and_a_link_lose_nothing(tmp_path: Path) -> None:
+    mine = TEXT.replace("line 18", "mine 18")
+    plan, _ = merged_project(
+        tmp_path, {"a.md": TEXT}, {"mine.md": mine}, {"new.md": OTHER}, done=True
+    )
+    there = contents(tmp_path / "project")
+    assert b"mine 18" in there["mine.md"] and b"new 18" in there["new.md"]
+    assert plan.marked == ["mine.md", "new.md"] and not plan.remarks
+    other = tmp_path / "other"
+    write(other / "elsewhere.py", "E = 1\n")
+    (other / "project").mkdir()
+    (other / "project/a.py").symlink_to(other / "elsewhere.py")
+    plan, _ = merged_project(other, {"a.py": TEXT}, {}, {"a.py": OTHER}, done=True)
+    assert (other / "project/a.py").is_symlink()
+    assert (other / "elsewhere.py").read_text() == "E = 1\n"
+    [beside] = [name for name in plan.writes if name != "a.py"]
+    assert (other / "project" / beside).read_text() == OTHER
+    assert plan.remarks[beside] == "of the new version, and not merged with yours"
+
+
+def test_a_file_in_the_way_of_a_folder_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="parts is a file where version 2 has a folder"):
+        merged_project(tmp_path, {}, {"parts": "mine\n"}, {"parts/a.py": "A = 1\n"})
+    assert (tmp_path / "project/parts").read_text() == "mine\n"
+    other = tmp_path / "other"
+    other.mkdir()
+    merged_project(other, {"parts": "1\n"}, {"parts": "1\n"}, {"parts/a.py": ""}, done=True)
+    assert (other / "project/parts/a.py").is_file()
+
+
+def test_a_link_to_unchanged_files_and_rights_stay(tmp_path: Path) -> None:
+    write(tmp_path / "elsewhere/dev.jsonl", "{}\n")
+    write(tmp_path / "project/config.toml", "a = 1\n")
+    (tmp_path / "project/config.toml").chmod(0o600)
+    (tmp_path / "project/sample").symlink_to(tmp_path / "elsewhere")
+    sample = {"sample/dev.jsonl": "{}\n"}
+    merged_project(
+        tmp_path,
+        {"config.toml": "a = 1\n", **sample},
+        {},
+        {"config.toml": "a = 2\n", **sample},
+        done=True,
+    )
+    assert (tmp_path / "project/config.toml").read_text() == "a = 2\n"
+    assert (tmp_path / "project/config.toml").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "project/sample").is_symlink()
+
+
+def test_a_file_that_was_moved_away_gets_its_place_again(tmp_path: Path) -> None:
+    plan, found = merged_project(tmp_path, {"a.md": TEXT}, {"a.md": TEXT}, {"a.md": OTHER})
+    project = tmp_path / "project"
+    stage_plan(project, plan, found)
+    write(project / "a.md", "changed\n")
+    with pytest.raises(InputError, match="move it away, run `baselines update` again"):
+        carry_out(project, plan)
+    (project / "a.md").rename(project / "mine.md")
+    assert carry_out(project, read_plan(project))
+    assert (project / "a.md").read_text() == OTHER
+    assert (project / "mine.md").read_text() == "changed\n"
+
+
+def test_an_extra_that_is_gone_is_not_rendered(tmp_path: Path) -> None:
+    write(tmp_path / "extras/doctor/hooks.py", "")
+    write(tmp_path / "extras/lora/__pycache__/hooks.pyc", "")  # what `git rm -r` leaves
+    (tmp_path / "extras/cluster").mkdir()
+    known = {"project_slug": "mine", "extras": "cluster, doctor, lora", "strategy": "multi_worker"}
+    found = present_answers(tmp_path, known)
+    assert found == {"project_slug": "mine", "extras": "doctor", "strategy": "auto"}
+    write(tmp_path / "extras/cluster/hooks.py", "")
+    assert present_answers(tmp_path, known)["strategy"] == "multi_worker"
+
+
+def test_data_next_to_the_project_is_found(versions, tmp_path: Path) -> None:
+    """The endings of the files, and a sample of the submission, as baking has found them."""
+    _, new, _ = versions
+    place = tmp_path / "home/project"
+    place.mkdir(parents=True)
+    for name in ("train.csv", "dev.csv", "test.csv", "sample_submission.csv"):
+        write(tmp_path / "home/data" / name, "id,text,label\n")
+    asked = {**answers("mine"), "data_folder": "../data", "extras": "competition"}
+    made = render(new, "text_classification", asked, tmp_path / "private", place)
+    config = tomllib.loads((made / "config.toml").read_text())
+    assert (config["train_file"], config["dev_file"]) == ("../data/train.csv", "../data/dev.csv")
+    assert config["competition"]["sample_submission"] == "../data/sample_submission.csv"
+
+
 # ------------------------------------------------------------------------------- sentences
+
+
+def test_a_broken_note_of_where_it_came_from_is_a_sentence(tmp_path: Path, capsys) -> None:
+    good = {"version": "0.1", "template": "seq2seq", "cookiecutter": {"project_slug": "mine"}}
+    for change in (
+        {"cookiecutter": {}},
+        {"cookiecutter": 3},
+        {"cookiecutter": {"project_slug": 5}},
+        {"commit": 5},
+        {"template": 5},
+        {"version": None},
+    ):
+        write(tmp_path / ".cookiecutter.json", json.dumps({**good, **change}))
+        for command in (("update",), ("add", "orbit", "--to")):
+            said = refused(*command, tmp_path, capsys=capsys)
+            assert ".cookiecutter.json is broken (" in said and "restore it" in said
+    del good["template"]
+    write(tmp_path / ".cookiecutter.json", json.dumps(good))
+    assert 'names no template: add the line "template"' in refused(
+        "update", tmp_path, capsys=capsys
+    )
+    write(tmp_path / STAGED / "plan.json", "{}")
+    said = refused("update", tmp_path, capsys=capsys)
+    assert "plan.json is not of this version of `baselines`" in said
+    (tmp_path / ".cookiecutter.json").unlink()
+    refused("update", tmp_path, capsys=capsys)
+    assert (tmp_path / STAGED / "plan.json").is_file()  # another folder is not touched
 
 
 def refused(*command: str | Path, capsys) -> str:
