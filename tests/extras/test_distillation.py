@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -214,6 +215,87 @@ def test_a_second_stage_with_other_labels_takes_the_encoder(process, tmp_path):
         np.testing.assert_allclose(found[0][name], found[1][name], atol=1e-6)
 
 
+@pytest.mark.trains
+def test_what_a_teacher_saw_is_known_after_two_stages(process, tmp_path):
+    """A learned from dev, B started from A and C from B; pseudo-labels of B tell it, too."""
+    project = process.project
+    if template_of(project) != "text_classification":
+        pytest.skip("the same code for other tasks")
+    other = tmp_path / "other.jsonl"
+    write(other, read(project / "sample" / "train.jsonl")[:12])
+    dev = ("--train_file", "sample/dev.jsonl", "--dev_file", other)
+    # The tokens of `tiny` are those of its training file.
+    succeeds(process, "extras/export/export.py", "teacher", tmp_path / "export")
+    named = ("--encoder", tmp_path / "export" / "encoder")
+    succeeds(process, "train.py", *flags(project, run_name="saw_dev", **STEPS), *named, *dev)
+    asked = (*settings_of(process, init_from="saw_dev"), *named, "--dev_file", other)
+    succeeds(process, "train.py", *asked, "--run_name", "between")
+    asked = (*settings_of(process, init_from="between"), *named)
+    refused = process.run("train.py", *asked, "--run_name", "late")
+    assert refused.code == 1, refused.out
+    assert "between, which learned from saw_dev, which learned from records that" in refused.err
+    out = tmp_path / "pseudo.jsonl"
+    succeeds(process, LABEL, "between", "sample/test.jsonl", out)
+    asked = (*settings_of(process, files=[str(out)]), *named)
+    refused = process.run("train.py", *asked, "--run_name", "late")
+    assert "labelled by between, which learned from saw_dev, which learned" in refused.err
+    assert not (project / "runs/late").exists()
+
+
+@pytest.mark.trains
+def test_a_source_that_can_not_be_taken_over_is_refused(process, tmp_path):
+    project, runs = process.project, process.project / "runs"
+    if template_of(project) != "text_classification":
+        pytest.skip("the same code for other tasks")
+    weights = {path: path.read_bytes() for path in (runs / "teacher").rglob("*.h5")}
+    asked = (*settings_of(process, init_from="teacher"), "--overwrite", "true")
+    refused = process.run("train.py", *asked, "--run_name", "teacher")
+    assert refused.code == 1 and "teacher is the run that is trained" in refused.err
+    assert weights == {path: path.read_bytes() for path in weights}
+
+    def copy(name: str, **changes: object) -> Path:
+        shutil.copytree(runs / "teacher", runs / name)
+        if changes:
+            config = json.loads((runs / name / "config.json").read_text(encoding="utf-8"))
+            for table, values in changes.items():
+                config.setdefault(table, {}).update(values)
+            (runs / name / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        return runs / name / "best.weights.h5"
+
+    def refusal(name: str, *more: str) -> str:
+        done = process.run(
+            "train.py", *settings_of(process, init_from=name), *more, "--run_name", f"of_{name}"
+        )
+        assert done.code == 1 and "Traceback" not in done.err, done.err
+        return done.err
+
+    copy("updates", lora={"rank": 4})
+    assert "was trained with lora or used_rows, and its file does not hold" in refusal("updates")
+    path = copy("damaged")
+    path.write_bytes(path.read_bytes()[:2000])
+    assert "best.weights.h5 is missing, damaged or swapped" in refusal("damaged")
+    path = copy("moved")
+    with h5py.File(path, "a") as file:
+        layers = file["layers"]
+        [encoder] = [name for name in layers if "bert" in name or "encoder" in name]
+        layers.move(encoder, "elsewhere")
+    (path.parent / "manifest.json").unlink()
+    assert "moved has a model of another shape" in refusal("moved")
+    records = read(project / "sample" / "train.jsonl")
+    for record in records:
+        record["label"] = f"new {record['label']}"
+    write(tmp_path / "train.jsonl", records)
+    files = (
+        "--train_file",
+        str(tmp_path / "train.jsonl"),
+        "--dev_file",
+        str(tmp_path / "train.jsonl"),
+    )
+    assert "moved has its encoder in another place of its model" in refusal(
+        "moved", *files, "--overwrite", "true"
+    )
+
+
 def weights_of(run: Path) -> dict[str, np.ndarray]:
     """Return the best weights of a run by their names in the file."""
     found: dict[str, np.ndarray] = {}
@@ -395,6 +477,7 @@ TEACHER = {
     "output": "labels",
 }
 OF_FOLD = {**TEACHER, "dev_hash": "t"}
+OF_DEV = {"dev_hash": "d"}
 
 
 @pytest.mark.parametrize(
@@ -410,13 +493,16 @@ OF_FOLD = {**TEACHER, "dev_hash": "t"}
         ({"train_hash": "t"}, OF_FOLD, True),
         ({"train_hash": "other"}, OF_FOLD, False),
         ({"train_hash": "other", "added_hashes": ["t"]}, OF_FOLD, True),
+        ({"train_hash": "t", "ancestors": [{"run": "a", "train_hash": "o"}]}, OF_DEV, False),
+        ({"train_hash": "t", "ancestors": [{"run": "a", "train_hash": "d"}]}, OF_DEV, True),
+        ({"train_hash": "t", "ancestors": [{"run": "a", "added_hashes": ["d"]}]}, OF_DEV, True),
     ],
 )
 def test_a_run_that_saw_what_is_scored_teaches_nothing(teacher, training, saw):
     if not saw:
         refuse_teacher(teacher, training, "it", "another way")
         return
-    with pytest.raises(InputError, match="it, which learned from records that"):
+    with pytest.raises(InputError, match="it, (which learned from a, )?which learned from records"):
         refuse_teacher(teacher, training, "it", "another way")
 
 

@@ -28,6 +28,7 @@ SUMMED = (*SQUARED, "neg_mae")
 CORRELATED = {"pearson": pearson_of, "spearman": spearman_of}
 OF_COLUMNS = {**CORRELATED, "qwk": kappa_of}
 GAINS = ("ndcg", "ndcg_at_k")
+MEANS = ("neg_log_loss", "neg_brier", "map_at_k", "top_k_accuracy", *GAINS)
 # Records, times labels or targets, whose order counts in each draw, in all draws together.
 NUMBERS_TO_RANK = 40_000_000
 NUMBERS_OF_CURVES = 400_000_000
@@ -143,6 +144,10 @@ def label_score(
     found = label_matrix(chosen, labels.names)
     groups, table = [example.group for example in golds], settings.competition
     makers = make_scores(gold, found, probabilities, groups, labels, table)
+    if metric.removeprefix("neg_") not in makers:
+        raise InputError(
+            f"{metric} is no score of this project, or not of these records: it can't be compared."
+        )
     if metric.startswith("neg_"):
         own = makers[metric.removeprefix("neg_")]()
         return Drawable(lambda counts: -own.score(counts), own.rows)
@@ -164,7 +169,7 @@ def count_draws(metric: str, size: int) -> int:
         metric: the deciding score.
         size: records, times targets or labels.
     """
-    most = MOST_RESAMPLES if metric in (*SUMMED, *OF_COLUMNS) else FEW_RESAMPLES
+    most = MOST_RESAMPLES if metric in (*SUMMED, *OF_COLUMNS, *MEANS) else FEW_RESAMPLES
     numbers = {"spearman": NUMBERS_TO_RANK, **dict.fromkeys(CURVES, NUMBERS_OF_CURVES)}
     if metric not in numbers:
         return most

@@ -14,10 +14,14 @@ from core.training import Training
 from extras.distillation.teachers import note_path, refuse_gold, refuse_leak
 
 
-def with_added_files(training: Training) -> DataGenerator:
+def with_added_files(training: Training, teachers: list[dict]) -> DataGenerator:
     """Return the batches of the training examples and of all `distillation.files`.
 
     The weight of a record is its own times that of its file.
+
+    Args:
+        training: gets them.
+        teachers: gets the models that labelled the files.
 
     Raises:
         InputError: a file is absent or invalid, has labels that the training file lacks, or was
@@ -30,7 +34,7 @@ def with_added_files(training: Training) -> DataGenerator:
         raise InputError("distillation.files names a file twice: name each once.")
     for name, weight in zip(table.files, table.weights or [1.0] * len(table.files), strict=True):
         path, config = file_of(training, name), flatten(run_config(training))
-        refuse_leak(path, config)
+        teachers += refuse_leak(path, config)
         examples = batches.read_file(str(path), True)
         if not note_path(path).is_file():
             refuse_gold(path, examples, training.scorer.batches.examples, config)

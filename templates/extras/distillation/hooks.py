@@ -5,6 +5,7 @@ import functools
 from core.data.records import collect
 from core.training import Training
 from extras.distillation.soft_records import first_soft
+from extras.distillation.teachers import goes_on, keep_teachers
 
 
 def prepare(training: Training) -> None:
@@ -14,10 +15,11 @@ def prepare(training: Training) -> None:
         InputError: a file or a run does not fit this training.
     """
     table = training.settings.distillation
+    teachers: list[dict] = []
     if table.files:
         from extras.distillation.added_files import with_added_files
 
-        training.batches = with_added_files(training)
+        training.batches = with_added_files(training, teachers)
     examples = getattr(training.batches, "examples", ())
     if (place := collect(first_soft, examples)) is not None:
         from extras.distillation.soft_spans import learn_probabilities
@@ -26,6 +28,8 @@ def prepare(training: Training) -> None:
     if table.init_from:
         from extras.distillation.first_weights import find_source, start_from
 
-        source = find_source(training, table.init_from)  # before anything is written
-        # Which labels the run has to learn is known when its folder is there.
-        training.on_begin.append(functools.partial(start_from, training, source))
+        if not goes_on(training):
+            source = find_source(training, table.init_from, teachers)  # before anything is written
+            # Which labels the run has to learn is known when its folder is there.
+            training.on_begin.append(functools.partial(start_from, training, source))
+    training.on_begin.append(functools.partial(keep_teachers, training, teachers))

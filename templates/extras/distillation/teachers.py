@@ -5,11 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import InputError
-from core.base.files import file_hash, project_path, read_json
+from core.base.files import delete, file_hash, project_path, read_json, write_json
 from core.base.settings import flatten
+from core.base.workers import is_chief
 from core.data.checks import normalise
+from core.runs.checkpoints import UNFINISHED
 
 SUFFIX = ".teachers.json"  # after the name of a file of pseudo-labels
+# In the folder of a run: whose labels or weights it has got, with all that these had before.
+ANCESTORS = "teachers.json"
 TEXTS = ("text", "context", "text_a", "text_b", "question", "source")
 # What decides, besides the training file, which records a fold holds out.
 OF_COLUMNS = (
@@ -27,18 +31,45 @@ def note_path(path: Path) -> Path:
     return path.with_name(path.name + SUFFIX)
 
 
+def goes_on(training: Any) -> bool:
+    """Return whether a training was interrupted, and restores its own weights."""
+    there = any((training.run.folder / name).exists() for name in UNFINISHED)
+    return there and training.run.new_config is None
+
+
+def keep_teachers(training: Any, teachers: Sequence[dict[str, Any]]) -> None:
+    """Write the models that a training learns from into its run, unless it goes on."""
+    path = training.run.folder / ANCESTORS
+    if is_chief() and not goes_on(training):
+        delete(path)
+        if teachers:
+            write_json(path, {"teachers": list(teachers)})
+
+
+def with_ancestors(teacher: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a teacher and those from which it learned, each described by itself."""
+    own = {name: value for name, value in teacher.items() if name != "ancestors"}
+    return [own, *teacher.get("ancestors", ())]
+
+
 def describe_teacher(folder: Path) -> dict[str, Any]:
-    """Return what a run learned from, and the files that chose its weights."""
+    """Return what a run and its teachers learned from, and the files that chose its weights."""
     config = flatten(read_json(folder / "config.json"))
     names = ("train_hash", "dev_hash", "distillation.files_hash", *OF_FOLDS)
     cross_validation = [folder.parent.name] * ("fold" in config)
     own = {name: config[name] for name in names if name in config}
     files = map(project_path, config.get("distillation.files", ()))
     added = [file_hash(path) for path in files if path.is_file()]
-    return {"run": "/".join([*cross_validation, folder.name]), **own, "added_hashes": added}
+    before = folder / ANCESTORS
+    return {
+        "run": "/".join([*cross_validation, folder.name]),
+        **own,
+        "added_hashes": added,
+        "ancestors": read_json(before)["teachers"] if before.is_file() else [],
+    }
 
 
-def refuse_leak(path: Path, training: dict[str, Any]) -> None:
+def refuse_leak(path: Path, training: dict[str, Any]) -> list[dict[str, Any]]:
     """Refuse pseudo-labels of models that learned from the records which choose the best epoch.
 
     Such labels carry the gold of these records into the training, and the score is too good.
@@ -47,12 +78,15 @@ def refuse_leak(path: Path, training: dict[str, Any]) -> None:
         path: of a file to learn from.
         training: the content of its run's config.json, flat.
 
+    Returns:
+        The teachers, and theirs.
+
     Raises:
         InputError: a teacher learned from the dev file, or from records that this fold holds out.
     """
     note = note_path(path)
     if not note.is_file():
-        return
+        return []
     known = read_json(note)
     if known.get("hash") != file_hash(path):
         raise InputError(
@@ -65,6 +99,7 @@ def refuse_leak(path: Path, training: dict[str, Any]) -> None:
     )
     for teacher in known["teachers"]:
         refuse_teacher(teacher, training, f"{path} was labelled by {teacher['run']}", way)
+    return [one for teacher in known["teachers"] for one in with_ancestors(teacher)]
 
 
 def refuse_teacher(
@@ -81,6 +116,15 @@ def refuse_teacher(
     Raises:
         InputError: the run learned from the dev file, or from records that this fold holds out.
     """
+    for number, ancestor in enumerate(with_ancestors(teacher)):
+        own = f", which learned from {ancestor['run']}" if number else ""
+        refuse_one(ancestor, training, f"{what}{own}", way_of_folds)
+
+
+def refuse_one(
+    teacher: dict[str, Any], training: dict[str, Any], what: str, way_of_folds: str
+) -> None:
+    """Do the work of `refuse_teacher` for one run, without those that it learned from."""
     added = teacher.get("added_hashes", ())
     if "fold" in training:
         learned = teacher.get("train_hash") == training["train_hash"]

@@ -127,7 +127,7 @@ def describe_encoder(encoder: keras.Model, as_bert: bool = False) -> tuple[dict,
             return config, names.tensors
     raise InputError(
         f"{type(encoder).__name__} is not known in Hugging Face's format here: "
-        "leave it out with --formats saved_model."
+        "leave it out with --no-encoder."
     )
 
 

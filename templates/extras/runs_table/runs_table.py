@@ -206,17 +206,30 @@ def read_values(config: dict) -> dict[str, Any]:
 
     Those of a blend belong to its runs: it has only their weights.
     """
-    if blend := config.get("blend"):
-        if "stack" in blend:
-            return {"blend": "stack of " + ", ".join(Path(run).name for run in blend["runs"])}
-        parts = zip(blend["weights"], blend["runs"], strict=True)
-        return {"blend": " + ".join(f"{weight:.2f} {Path(run).name}" for weight, run in parts)}
+    if "blend" in config:
+        return {"blend": describe_blend(config["blend"])}
     values = flatten(with_new_names(config))
     return {
         name: value
         for name, value in values.items()
         if name not in FREE_SETTINGS and not FACTS.fullmatch(name)
     }
+
+
+def describe_blend(blend: Any) -> str:
+    """Return in words what a blend is made of.
+
+    Raises:
+        InputError: its part of config.json is broken.
+    """
+    try:
+        names = [Path(run).name for run in blend["runs"]]
+        if "stack" in blend:
+            return "stack of " + ", ".join(names)
+        parts = zip(map(float, blend["weights"]), names, strict=True)
+        return " + ".join(f"{weight:.2f} {name}" for weight, name in parts)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError('config.json has a broken "blend": write it again with fit.py.') from error
 
 
 def read_curve(path: Path, monitor: str) -> list[tuple[int, float]]:
@@ -246,11 +259,12 @@ def group_rows(rows: Iterable[Row]) -> list[list[Row]]:
 
 def settings_of_score(monitor: str) -> tuple[str, ...]:
     """Return the settings that change what a score is."""
+    of_gold = need("comparison").SETTINGS_OF_GOLD
     if monitor.endswith("_at_k") or monitor == "top_k_accuracy":
-        return ("competition.k",)
+        return ("competition.k", *of_gold)
     if monitor == "f_beta":
-        return ("beta", "competition.beta", "positive_label")
-    return ("positive_label",)
+        return ("beta", "competition.beta", "positive_label", *of_gold)
+    return ("positive_label", *of_gold)
 
 
 def compare_group(group: list[Row], compare: Compare, progress: Callable[[], object]) -> None:

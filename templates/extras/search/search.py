@@ -5,6 +5,7 @@ python extras/search/search.py [--KEY VALUE ...]        flags as of train.py
 
 import importlib.util
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -161,14 +162,19 @@ def conclude(settings: Settings, space: list[Searched], study: SharedStudy) -> N
     if confirm.is_default(best, space):
         said = "no trial is better than the default settings."
     elif settings.search.seeds:
-        if not confirm.train_seeds(settings, study.folder, best):
-            print("other processes train the last further seeds.")
-            return
-        lead = confirm.find_lead(settings, study.folder, best, compare)
-        said = confirm.describe_lead(lead, best, confirm.find_default(study.trials(), space))
+        try:
+            ready = confirm.train_seeds(settings, study.folder, best)
+        except InputError as error:  # The result of the search is there all the same.
+            said = f"the lead over the default settings is not known: {error}"
+        else:
+            if not ready:
+                print("other processes train the last further seeds.")
+                return
+            lead = confirm.find_lead(settings, study.folder, best, compare)
+            said = confirm.describe_lead(lead, best, confirm.find_default(study.trials(), space))
     write_json(study.folder / RESULT, {"best": best.params, "lead": lead, "said": said})
     write_page(study, settings, lead, said)
-    values = " ".join(f"--{key} {value}" for key, value in best.params.items())
+    values = " ".join(f"--{key} {shlex.quote(str(v))}" for key, v in best.params.items())
     print(f"best: {trial_name(best.number)}, {best.value:.4f}: {values}")
     if said:
         print(said)

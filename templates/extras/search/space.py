@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from core.base.errors import InputError
 from core.base.settings import flatten, line_of, suggest
+from extras.comparison.comparison import SETTINGS_OF_GOLD
 from extras.search.settings import Settings
 
 # Settings that a search can't try, and why.
@@ -23,6 +24,8 @@ REFUSED = {
         ("metric", "beta", "positive_label", "competition.k", "competition.beta"),
         "different scores can't be compared",
     ),
+    **dict.fromkeys(SETTINGS_OF_GOLD, "scores for different answers can't be compared"),
+    "folds.count": "a trial is one training",
     "strategy": "it changes no score",
 }
 Distribution = CategoricalDistribution | FloatDistribution | IntDistribution

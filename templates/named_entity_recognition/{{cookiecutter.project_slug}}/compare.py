@@ -1,6 +1,6 @@
 """Compare a run with the shipped reference, or with any other scored folder, on the dev file.
 
-python compare.py RUN [OTHER]        the difference of two F1 scores, with its 95 % interval
+python compare.py RUN [OTHER]        the difference of two scores, with its 95 % interval
 python compare.py                    all runs in a table: needs extras/runs_table
 """
 
@@ -13,6 +13,7 @@ from core.base.extras import need
 from core.base.files import read_json
 from core.base.settings import read_settings, saved_settings
 from inspection.errors import read_prediction
+from library.thresholds import f_beta
 from task.data import read_examples
 from task.metrics import count_matches, score_types
 from task.settings import Settings
@@ -39,8 +40,13 @@ def compare(run: Any, other: Any) -> Any:
         counts.append(np.array([sum(own.values(), np.zeros(3, int)) for own in matches]))
         tables.append(score_types(matches))
     labels = comparison.compare_labels(*tables)
-    shown = {"labels": labels, "title": "type", "per_type": labels}
-    return comparison.compare_columns(*counts, **shown)
+    shown = {"labels": labels, "title": "type", "per_type": labels, "label_metric": "F1"}
+    shown["metric"] = "F1" if settings.beta == 1 else f"F{settings.beta:g}"
+
+    def statistic(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
+        return f_beta(*(column.sum(axis) for column in columns), settings.beta)
+
+    return comparison.compare_columns(*counts, statistic, **shown)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ def compare(run: Any, other: Any) -> Any:
         return compare_numbers(comparison, metric, golds, found, settings)
     predictions = [[read_prediction(*rows[gold.id]) for gold in golds] for rows in found]
     labels = [gold.labels for gold in golds]
-    names = all_names(labels, [name for rows in predictions for row in rows for name in row])
+    said = [name for rows in predictions for row in rows for name in row]
+    names = all_names(labels, [*said, positive] if positive else said)
     rows = comparison.compare_labels(
         *(label_scores(count_matches(labels, system, names), names) for system in predictions)
     )
