@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from core.base.errors import InputError
 from core.base.files import file_hash, write_json, write_json_lines
 from extras.comparison import comparison
 from extras.comparison.comparison import compare_columns
+from extras.competition.resampling import label_score
 
 
 def write_scored(folder, records, project, file="sample/dev.jsonl"):
@@ -65,6 +67,62 @@ def test_run_against_the_reference(project):
     assert first[0] == "born_in" and first[1]["difference"] == 1
     assert first[1]["run_correct"] == first[1]["gold"] > first[1]["other_correct"] == 0
     assert others and all(row["difference"] == 0 for _, row in others)
+
+
+@pytest.mark.slow
+def test_runs_for_which_other_answers_are_right_are_not_compared(tmp_path):
+    """Two columns of one table; and a positive label that nobody has."""
+    project = bake_project("text_classification", tmp_path, "comparison, competition")
+    shutil.copytree(project / "reference", project / "runs/one")
+    settings = {"task": "Text classification", "competition": {"label_column": "one"}}
+    for name in ("one", "two"):
+        shutil.copytree(project / "reference", project / "runs" / name, dirs_exist_ok=True)
+        settings["competition"]["label_column"] = name
+        (project / "runs" / name / "config.json").write_text(json.dumps(settings))
+    done = run_compare(project, "one", "two")
+    said = "one has competition.label_column = 'one' and two has 'two': their scores mean"
+    assert done.returncode == 1 and said in done.stderr
+    assert run_compare(project, "one").returncode == 0
+    scores = project / "runs/one/scores.json"
+    known = json.loads(scores.read_text())
+    known["monitor"], known["dev"]["positive_label"] = "f1", "nobody"
+    scores.write_text(json.dumps(known))
+    done = run_compare(project, "one")
+    assert done.returncode == 0 and "0.0000 f1" in done.stdout, done.stderr
+
+
+def test_a_score_that_is_gone_is_one_sentence():
+    """As of a metric of one's own that was removed from task/metrics.py."""
+    golds = [SimpleNamespace(id=str(n), labels=("a",), group=None) for n in range(2)]
+    labels = SimpleNamespace(names=["a", "b"], several=False, positive=None)
+    rows = {g.id: ("here", {"label": "a", "probabilities": {"a": 0.9, "b": 0.1}}) for g in golds}
+    settings = SimpleNamespace(competition=SimpleNamespace(k=1, beta=1.0))
+    assert label_score("neg_log_loss", golds, rows, labels, settings).rows == 2
+    with pytest.raises(InputError, match="of_mine is no score of this project, or not of these"):
+        label_score("of_mine", golds, rows, labels, settings)
+
+
+@pytest.mark.slow
+def test_entities_are_compared_by_the_score_that_decides(tmp_path):
+    """F-beta of the run, within its own interval."""
+    project = bake_project("named_entity_recognition", tmp_path, "comparison")
+    lines = (project / "sample/dev.jsonl").read_text(encoding="utf-8").splitlines()
+    gold = [json.loads(line) for line in lines]
+    more = [{**one, "entities": [*one["entities"]]} for one in gold]
+    for record in more[::3]:
+        record["entities"] = record["entities"][:1]  # fewer are found, all of them right
+    counts = [sum(len(one["entities"]) for one in records) for records in (more, gold)]
+    for name, records in (("few", more), ("all", gold)):
+        found = [
+            {**one, "entities": [{**e, "score": 0.9} for e in one["entities"]]} for one in records
+        ]
+        write_scored(project / "runs" / name, found, project)
+        config = {"task": "Named-entity recognition", "beta": 3.0}
+        (project / "runs" / name / "config.json").write_text(json.dumps(config))
+    done = run_compare(project, "few", "all")
+    assert done.returncode == 0, done.stderr
+    wanted = 10 * counts[0] / (9 * counts[1] + counts[0])
+    assert f"this   {wanted:.4f} F3" in done.stdout and "other  1.0000 F3" in done.stdout
 
 
 @pytest.mark.slow

@@ -197,6 +197,10 @@ def test_what_is_no_scored_run_is_named_in_a_line(project):
     (runs / "broken/scores.json").write_text('{"dev": ')
     (runs / "binary").mkdir()
     (runs / "binary/config.json").write_bytes(b"\xff\xfe\x00")
+    blends = {"one": 1, "two": {"weights": [1]}, "three": {"runs": ["a"], "weights": ["x"]}}
+    for name, blend in blends.items():
+        shutil.copytree(runs / "high", runs / f"blend_{name}")
+        write_json(runs / f"blend_{name}" / "config.json", {**SETTINGS, "blend": blend})
     predictions = runs / "middle/predictions/dev.jsonl"
     predictions.write_text("".join(predictions.read_text().splitlines(True)[:-1]))
     with open(runs / "low/metrics.jsonl", "a", encoding="utf-8") as file:
@@ -213,6 +217,7 @@ def test_what_is_no_scored_run_is_named_in_a_line(project):
     for name, words in (
         ("broken", "runs/broken/scores.json is not valid JSON"),
         ("binary", "runs/binary/config.json is not valid JSON"),
+        *((f"blend_{name}", 'has a broken "blend": write it again') for name in blends),
         ("middle", "runs/middle/predictions/dev.jsonl lacks 1 of 150 records"),
     ):
         [line] = [line for line in lines if line.startswith(f"{name}: ")]
@@ -260,6 +265,8 @@ def test_scores_of_other_ranks_have_a_table_of_their_own():
     for row in rows:
         row.monitor = "accuracy"
     assert len(group_rows(rows)) == 1
+    rows[0].settings["competition.label_column"] = "other"
+    assert [[row.name for row in group] for group in group_rows(rows)] == [["b", "c"], ["a"]]
 
 
 def test_a_hash_is_no_markup_of_the_terminal(capsys):

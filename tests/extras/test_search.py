@@ -23,7 +23,7 @@ from core.scores.evaluation import OwnWeights
 from extras.search import hooks
 from extras.search.page import find_importances
 from extras.search.settings import Table
-from extras.search.space import Searched, make_distribution
+from extras.search.space import Searched, find_name_fault, make_distribution
 from extras.search.study import SharedStudy, open_study
 from extras.search.trainings import wait_for_survivor
 
@@ -72,7 +72,7 @@ dev = {"file": "sample/dev.jsonl", "data_hash": digest, "f1": score}
 @pytest.fixture(scope="module")
 def baked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("search")
-    return bake_project("relation_extraction", folder, "comparison, search")
+    return bake_project("relation_extraction", folder, "comparison, folds, search")
 
 
 @pytest.fixture
@@ -140,7 +140,14 @@ BAD = {
     "seed": ({"seed": {"low": 1, "high": 9}}, "seed can't be searched, for the luckiest seed"),
     "itself": ({"search.trials": [1, 2]}, "search.trials is a setting of the search itself"),
     "together": ({"strategy": ["auto", "single"]}, "strategy can't be searched"),
+    "folds": ({"folds.count": [0, 3]}, "folds.count can't be searched, for a trial is one"),
 }
+
+
+def test_what_is_right_is_not_searched():
+    """Its settings are those of several tasks."""
+    for name in ("output", "competition.label_column", "lowercase_scores", "mask_rate"):
+        assert "scores for different answers" in find_name_fault(name, {name: 1}, None)
 
 
 @pytest.fixture(scope="module")
@@ -282,6 +289,19 @@ def test_a_failed_trial_is_noted_and_counted(project):
     for trial in failed:
         note = project / f"runs/search/trial_{trial.number + 1}/note.txt"
         assert note.read_text() == "failed: dropout of a half.\n"
+
+
+@pytest.mark.slow
+def test_default_settings_that_fail_leave_the_result(project):
+    """They may need more memory than there is, and nothing better is to be compared with them."""
+    words = [*asked({"dropout": [0.1, 0.5]}, trials=2, seeds=1), "--dropout=0.5"]
+    said = search(project, *words).stdout
+    assert "best: trial_2" in said and "--dropout 0.1" in said
+    reason = "the lead over the default settings is not known: default_seed_2 failed: dropout"
+    assert reason in said
+    found = read_json(project / "runs/search/result.json")
+    assert found["best"] == {"dropout": 0.1} and found["lead"] is None
+    assert reason in found["said"] and (project / "runs/search/search.html").is_file()
 
 
 @pytest.mark.slow

@@ -1,12 +1,11 @@
 """The table [distillation] of config.toml."""
 
-import math
-
 from pydantic import Field, field_validator, model_validator
 
 from core.base.settings import RecordSettings, SettingsTable
 
 FILES = ("distillation.files",)
+LEAST, MOST = 1e-6, 1e6  # losses are float32, which rounds less to 0 and more to infinity
 
 
 class Table(SettingsTable):
@@ -20,8 +19,8 @@ class Table(SettingsTable):
     @classmethod
     def check_weights(cls, weights: list[float]) -> list[float]:
         """Refuse weights that no loss can have."""
-        if not all(0 < weight < math.inf for weight in weights):
-            raise ValueError("each weight must be a number above 0")
+        if not all(LEAST <= weight <= MOST for weight in weights):
+            raise ValueError(f"each weight must be a number from {LEAST:g} to {MOST:g}")
         return weights
 
     @model_validator(mode="after")
