@@ -20,6 +20,7 @@ from scipy import sparse, stats
 from core.base.errors import InputError
 from core.base.extras import need
 from core.base.files import PROJECT, file_hash, project_path, read_json, read_json_lines, write_json
+from core.base.settings import flatten, with_new_names
 from core.base.words import printable
 from core.data.records import Id
 from core.runs.manifest import check_files
@@ -29,6 +30,14 @@ NUMBERS_AT_ONCE = 500_000  # counts of drawn records in memory, in the caches of
 MOST_RESAMPLES, FEW_RESAMPLES = 10_000, 200
 DRAWN_RECORDS = 1_000_000_000  # in all resamples together: some ten seconds
 FEW_COLUMNS = 64
+# Settings of all tasks that change what is right, or what is asked: their scores are no rivals.
+SETTINGS_OF_GOLD = (
+    *("output", "lowercase_scores", "bleu_tokenizer"),
+    *("objective", "mask_rate", "mask_share", "random_share", "span_length"),
+    *(f"competition.{name}" for name in ("label_column", "label_separator", "label_aliases")),
+    *(f"competition.{name}" for name in ("target_columns", "one_label", "hierarchy")),
+    "competition.right_choice",
+)
 # From how often each record is drawn, `[draws, records]`, to a score of each draw.
 Score = Callable[[np.ndarray], np.ndarray]
 
@@ -127,6 +136,7 @@ def shared_gold_file(run: Scored, other: Scored) -> Path:
             "in content: name a run that was scored on the same file, as in "
             f"python compare.py {run.name} OTHER_RUN."
         )
+    refuse_other_gold(run, other)
     if run.path is not None:
         return run.path
     places = [project_path(run.file), *named_files(run, other)]
@@ -138,6 +148,24 @@ def shared_gold_file(run: Scored, other: Scored) -> Path:
         f"{(found or places)[0]} is missing, or has changed since {run.name} was scored on it: "
         "restore it."
     )
+
+
+def refuse_other_gold(run: Scored, other: Scored) -> None:
+    """Refuse to compare runs for which other answers are right; the reference has no settings.
+
+    Raises:
+        InputError: names the setting.
+    """
+    paths = [one.folder / "config.json" for one in (run, other)]
+    if not all(path.is_file() for path in paths):
+        return
+    one, two = (flatten(with_new_names(read_json(path))) for path in paths)
+    for name in SETTINGS_OF_GOLD:
+        if name in one and name in two and one[name] != two[name]:
+            raise InputError(
+                f"{run.name} has {name} = {one[name]!r} and {other.name} has {two[name]!r}: their "
+                "scores mean different things; name a run with the same."
+            )
 
 
 def named_files(*scored: Scored) -> list[Path]:
