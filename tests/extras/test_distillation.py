@@ -115,6 +115,20 @@ def test_a_student_learns_what_a_teacher_wrote(process, tmp_path):
 
 
 @pytest.mark.trains
+def test_check_compares_replicas_with_more_to_learn_from(process, tmp_path):
+    """The model is checked too, although no run is there yet."""
+    if template_of(process.project) not in ("text_classification", "relation_extraction"):
+        pytest.skip("the same code for other tasks")
+    out = tmp_path / "pseudo.jsonl"
+    succeeds(process, LABEL, "teacher", "sample/test.jsonl", out)
+    asked = settings_of(process, files=[str(out)], init_from="teacher")
+    done = process.run("check.py", *asked, "--test_file", "none.jsonl", "--run_name", "new")
+    assert "an update failed" not in done.out + done.err, done.out + done.err
+    assert "replicas" in done.out and "Traceback" not in done.err
+    assert not (process.project / "runs/new").exists()
+
+
+@pytest.mark.trains
 def test_a_teacher_that_knows_the_dev_file_is_refused(process, tmp_path):
     """Also one of a cross-validation, which knows what another fold holds out."""
     out = tmp_path / "pseudo.jsonl"

@@ -260,13 +260,44 @@ def make_row(name, score):
 def test_scores_of_other_ranks_have_a_table_of_their_own():
     rows = [make_row(name, score) for name, score in (("a", 0.9), ("b", 0.5), ("c", 0.4))]
     for row, k in zip(rows, (6, 1, 1), strict=True):
-        row.monitor, row.settings = "map_at_k", {"competition.k": k}
+        row.monitor, row.asked = "map_at_k", {"competition.k": k}
     assert [[row.name for row in group] for group in group_rows(rows)] == [["b", "c"], ["a"]]
     for row in rows:
         row.monitor = "accuracy"
     assert len(group_rows(rows)) == 1
-    rows[0].settings["competition.label_column"] = "other"
+    rows[0].asked["competition.label_column"] = "other"
     assert [[row.name for row in group] for group in group_rows(rows)] == [["b", "c"], ["a"]]
+
+
+def test_a_floor_joins_the_runs_of_its_score():
+    rows = [make_row(name, score) for name, score in (("floor", 0.9), ("one", 0.5), ("two", 0.4))]
+    for row in rows[1:]:
+        row.asked = {"positive_label": "yes"}
+    assert [[row.name for row in group] for group in group_rows(rows)] == [["floor", "one", "two"]]
+    rows[2].asked = {"positive_label": "no"}  # which of the two scores it has is not known
+    assert sorted(len(group) for group in group_rows(rows)) == [1, 1, 1]
+
+
+@pytest.mark.slow
+def test_a_blend_is_among_its_runs(project):
+    """Also as the best one: the others are then compared with the best that has settings."""
+    runs = project / "runs"
+    shutil.copytree(runs / "high", runs / "blend")
+    blend = {"runs": ["high", "low"], "weights": [0.7, 0.3]}
+    for name in ("high", "middle", "low", "blend"):
+        config = read_json(runs / name / "config.json") | {"positive_label": "yes"}
+        write_json(
+            runs / name / "config.json", config | ({"blend": blend} if name == "blend" else {})
+        )
+    scores = read_json(runs / "blend/scores.json")
+    scores["dev"]["f1"] += 0.001
+    write_json(runs / "blend/scores.json", scores)
+    table(project)
+    [group] = facts_of(project)
+    assert [row["name"] for row in group["rows"]] == ["blend", "high", "middle", "low"]
+    changed = {row["name"]: row["changed"] for row in group["rows"]}
+    assert changed["blend"] == {"blend": "0.70 high + 0.30 low"}
+    assert changed["low"] == {"dropout": "0.5"} and changed["middle"]["learning_rate"] == "0.02"
 
 
 def test_a_hash_is_no_markup_of_the_terminal(capsys):

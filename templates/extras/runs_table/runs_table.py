@@ -43,7 +43,9 @@ class Row:
         score: on dev; `low` and `high` are the ends of its 95 % interval, None: not known.
         difference: to the best run, `(difference, low, high)`; None: not known, or the best one.
         verdict: that difference in words, or `best`.
-        settings: name -> value of config.json, those of tables with a dot; empty: not known.
+        settings: name -> value of config.json, those of tables with a dot; empty: not known. Of a
+            blend only its weights, because its runs have the settings.
+        asked: all of config.json, which says what the score is; of a blend that of its first run.
         changed: the settings that differ from the best run's; of the best, from config.toml's.
         curve: `(step, score on dev)` of each scoring.
         finished: whether the training has ended.
@@ -63,6 +65,7 @@ class Row:
     difference: tuple[float, float, float] | None = None
     verdict: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
+    asked: dict[str, Any] = field(default_factory=dict)
     changed: dict[str, Any] = field(default_factory=dict)
     curve: list[tuple[int, float]] = field(default_factory=list)
     finished: bool = True
@@ -176,6 +179,7 @@ def read_run(name: str, folder: Path, task: str) -> Row:
         metric=str(dev.get("metric", "")),
         score=float(score),
         settings=read_values(config),
+        asked=flatten(with_new_names({**config, "blend": {}})) if config else {},
         curve=read_curve(folder / "metrics.jsonl", monitor),
         finished="finished" in scores or not config,
         minutes=float(minutes) if is_number(minutes) else None,
@@ -251,9 +255,16 @@ def read_curve(path: Path, monitor: str) -> list[tuple[int, float]]:
 def group_rows(rows: Iterable[Row]) -> list[list[Row]]:
     """Return the runs that can be compared with each other, best first; the largest group first."""
     groups: dict[tuple, list[Row]] = {}
-    for row in sorted(rows, key=lambda row: (-row.score, row.name)):
-        own = [str(row.settings.get(name)) for name in settings_of_score(row.monitor)]
-        groups.setdefault((row.monitor, row.metric, row.scored.data_hash, *own), []).append(row)
+    order = sorted(rows, key=lambda row: (-row.score, row.name))
+    # A floor has no settings: it joins the runs of the same score.
+    for row in sorted(order, key=lambda row: not row.asked):
+        known = (row.monitor, row.metric, row.scored.data_hash)
+        own = tuple(str(row.asked.get(name)) for name in settings_of_score(row.monitor))
+        same = [key for key in groups if key[: len(known)] == known]
+        key = (*known, *own) if row.asked or len(same) != 1 else same[0]
+        groups.setdefault(key, []).append(row)
+    for group in groups.values():
+        group.sort(key=order.index)
     return sorted(groups.values(), key=len, reverse=True)
 
 
@@ -312,6 +323,8 @@ def score_nothing(counts: np.ndarray) -> np.ndarray:
 def note_changes(group: list[Row]) -> None:
     """Give each run the settings by which it differs from the best one; that, from config.toml."""
     best = next((row for row in group if row.verdict == "best"), group[0])
+    if "blend" in best.settings or not best.settings:  # it has no settings to compare with
+        best = next((row for row in group if len(row.settings) > 1), best)
     try:
         now = flatten(tomllib.loads(CONFIG.read_text("utf-8-sig")))
     except (OSError, ValueError):  # the table needs no config.toml
