@@ -278,6 +278,8 @@ def estimate_gain(
         f"{found.low:+.4f} to {found.high:+.4f}, on records that fitted neither the blend "
         "nor its thresholds"
     )
+    if found.high < 0:
+        print("warning: the best run is better than the blend: predict with that run.")
     return {"difference": found.difference, "low": found.low, "high": found.high}
 
 

@@ -38,6 +38,7 @@ from core.runs.members import (  # noqa: E402
     fold_folders,
     members,
 )
+from core.runs.scores import read_scores  # noqa: E402
 from extras.distillation.pseudo_labels import label_record  # noqa: E402
 from extras.distillation.teachers import mean_of, note_path, note_teachers  # noqa: E402
 from task.data import read_examples  # noqa: E402
@@ -83,7 +84,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("file", type=Path, help="in the format of train_file; gold is not read")
     parser.add_argument("out", type=Path, help="file to write (.jsonl), or a folder: one a fold")
     parser.add_argument(
-        "--above", type=float, default=0.0, help="keep records whose teacher is at least so sure"
+        "--above",
+        type=float,
+        default=0.0,
+        help="keep records whose teacher is at least so sure; of items with probabilities it is "
+        "sure at 0.05 as at 0.95",
     )
     parser.add_argument(
         "--hard", action="store_true", help="labels, triples, ... without probabilities"
@@ -130,6 +135,9 @@ def parse_arguments() -> argparse.Namespace:
 def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path) -> None:
     """Write the records that some runs are sure enough of, and which runs these are."""
     folders = find_runs(runs)
+    for folder in folders:
+        if "finished" not in read_scores(folder):
+            print(f"warning: {folder.name} is not finished: label anew when its training ends.")
     records = read_records(arguments.file, folders[0] / "config.json")
     kept, unsure, unknown = [], 0, 0
     if SPANS and not (arguments.hard and arguments.floor is None):

@@ -11,7 +11,7 @@ from pathlib import Path
 from core.base.errors import command
 from core.base.extras import ask
 from core.base.files import check_destination
-from submission import write_submission
+from submission import refuse_sample, write_submission
 from task.data import Example, check_kind, read_examples
 from task.decode import prediction_records
 from task.prediction import load_runs, predict, read_threshold, restore_labels
@@ -33,6 +33,7 @@ def main() -> None:
 
     check_destination(arguments.out, arguments.file)
     runs = load_runs(arguments.runs)
+    refuse_sample(arguments.out, arguments.sample, runs.settings)
     examples = read_examples(arguments.file, require_labels=False, settings=runs.settings)
     labels = restore_labels(runs.labels)
     check_kind(examples, labels, arguments.file, scored=False)

@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from core.base.errors import InputError
 from core.base.extras import need
@@ -51,6 +52,23 @@ def write_submission(
         table.write_table(path, records, form, labels, runs.settings, groups)
     else:
         write_plain_table(path, records, bool(groups))
+
+
+def refuse_sample(path: Path, sample: Path | None, settings: Any) -> None:
+    """Refuse to write over the sample of the submission, before the work that fills it.
+
+    Args:
+        path: the file to write.
+        sample: of the command line.
+        settings: of the run, which may name another one.
+
+    Raises:
+        InputError: it is the sample.
+    """
+    named = getattr(getattr(settings, "competition", None), "sample_submission", "")
+    for one in filter(None, (sample, named and project_path(named))):
+        if path.exists() and one.exists() and path.samefile(one):
+            raise InputError(f"{path} is the sample of the submission: name another file to write.")
 
 
 def find_form(labels: Labels, runs: TrainedRuns, wishes: Wishes, ranked: bool) -> object | None:

@@ -316,6 +316,10 @@ def build_as_trained(
         models.training.set_weights(weights)
     devices = settings.devices.model_copy(update={"xla": False})
     many = {"warm_up": 0.0, "epochs": MANY_EPOCHS, "steps": 0, "devices": devices}
+    if table := getattr(settings, "distillation", None):
+        # What is learned is one batch that is there, and there is no run to read.
+        alone = {"files": [], "weights": [], "init_from": ""}
+        many["distillation"] = table.model_copy(update=alone)
     settings = settings.model_copy(update=many)
     strategy, run = tf.distribute.get_strategy(), Run(PROJECT / "runs" / settings.run_name)
     never_scored: Any = None
