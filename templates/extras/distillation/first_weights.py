@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from core.base.errors import InputError
-from core.base.files import PROJECT, read_json
+from core.base.files import MANIFEST, PROJECT, delete, read_json
 from core.base.settings import flatten
 from core.base.workers import broadcast, is_chief
 from core.runs.manifest import check_files, load_best
@@ -21,6 +21,9 @@ from extras.distillation.teachers import (
     with_ancestors,
 )
 
+# What a run has before its weights.
+BEGUN = ("config.json", "encoder.json", "tokenizer.json", "labels.json", MANIFEST)
+
 
 def start_from(training: Training, source: Path) -> None:
     """Give the models of a training the weights of a run, unless a checkpoint is restored.
@@ -28,12 +31,21 @@ def start_from(training: Training, source: Path) -> None:
     Layers after the encoder keep their random weights where the run has other labels.
 
     Raises:
-        InputError: it has other tokens or another model.
+        InputError: it has other tokens or another model; the run is then as if it was not begun.
     """
-    folder, name = training.run.folder, training.settings.distillation.init_from
     if goes_on(training):
         return
-    check_files(source)
+    try:
+        take_over(training, source)
+    except InputError:
+        for name in BEGUN:
+            delete(training.run.folder / name)
+        raise
+
+
+def take_over(training: Training, source: Path) -> None:
+    """Do the work of `start_from`."""
+    folder, name = training.run.folder, training.settings.distillation.init_from
     # The other workers of a cluster have no files of their own, and do as the chief does.
     files = ("tokenizer.json", "labels.json")
     tokens, labels = broadcast([read_json(folder / f) for f in files] if is_chief() else None)
@@ -83,6 +95,7 @@ def find_source(training: Training, name: str, teachers: list[dict]) -> Path:
             f"distillation.init_from = {name} is the run that is trained: give this training "
             "another --run_name."
         )
+    check_files(source)
     config = flatten(read_json(source / "config.json"))
     if config.get("lora.rank") or config.get("used_rows.enabled"):
         raise InputError(
