@@ -27,6 +27,8 @@ SAMPLE = ("sample", "reference")
 VERSION = "generator/__init__.py"
 # In templates/ of a copy that is no clone: which commit it is of.
 ORIGIN_NOTE = ".origin.json"
+# What a project keeps of the version that it was made from.
+ORIGIN_TEXTS = ("version", "template", "address", "commit")
 # What file systems take, in bytes; templates refuse a project's name that is longer.
 LONGEST_NAME = 255
 
@@ -157,8 +159,10 @@ def read_origin(project: Path) -> dict[str, Any]:
         origin = json.loads(path.read_text(encoding="utf-8"))
         answers = {**origin["cookiecutter"]}
         answers.setdefault("extras", "none")
-        for name, value in ({"project_slug": answers["project_slug"]} | origin).items():
-            if name != "cookiecutter" and not isinstance(value, str | bool):
+        texts = {"project_slug": answers["project_slug"]}
+        texts |= {name: origin[name] for name in ORIGIN_TEXTS if name in origin}
+        for name, value in texts.items():
+            if not isinstance(value, str):
                 raise ValueError(f"{name} is {value!r}, no text")
         return {**origin, "cookiecutter": answers}
     except FileNotFoundError as error:
