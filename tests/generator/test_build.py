@@ -345,7 +345,7 @@ def test_check_leaves_runs_and_data_out(repository: Path) -> None:
 def test_a_setting_that_does_not_exist_is_named(repository: Path, name: str) -> None:
     path = repository / "generator/baselines.toml"
     path.write_text(BASELINES.replace("epochs = 5", f"{name} = 5"))
-    with pytest.raises(InputError, match=f"toy_other: config.toml has no setting '{name}'"):
+    with pytest.raises(InputError, match=f"toy_other sets '{name}'"):
         project_of(repository, "toy_other")
 
 
