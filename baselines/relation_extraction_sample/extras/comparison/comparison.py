@@ -35,8 +35,7 @@ SETTINGS_OF_GOLD = (
     *("output", "lowercase_scores", "bleu_tokenizer"),
     *("objective", "mask_rate", "mask_share", "random_share", "span_length"),
     *(f"competition.{name}" for name in ("label_column", "label_separator", "label_aliases")),
-    *(f"competition.{name}" for name in ("target_columns", "one_label", "hierarchy")),
-    "competition.right_choice",
+    *(f"competition.{name}" for name in ("target_columns", "hierarchy", "right_choice")),
 )
 # From how often each record is drawn, `[draws, records]`, to a score of each draw.
 Score = Callable[[np.ndarray], np.ndarray]
