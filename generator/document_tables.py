@@ -118,18 +118,19 @@ def headline_table(root: Path) -> str:
 
 
 def published_table(root: Path) -> str:
-    """Return the table of published scores on the data sets of the baselines."""
+    """Return the table of published scores on the data sets of the baselines with scores."""
     rows = [
         published_row(root, baseline, entry)
         for baseline in find_baselines(root)
         for entry in baseline.published
+        if read_scores(baseline.results(root))
     ]
     return "\n".join([*PUBLISHED_HEADER, *rows])
 
 
 def published_row(root: Path, baseline: Baseline, entry: dict) -> str:
-    """Return the line of one published score, with ours if we have one."""
-    seeds = read_scores(baseline.results(root)).get("seeds", [])
+    """Return the line of one published score, with ours."""
+    seeds = read_scores(baseline.results(root))["seeds"]
     score, split = entry["score"], entry["split"]
     cells = (
         baseline.name,
