@@ -10,8 +10,8 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from pydantic import ValidationError
 
 from core.base.errors import InputError
+from core.base.extras import need
 from core.base.settings import flatten, line_of, suggest
-from extras.comparison.comparison import SETTINGS_OF_GOLD
 from extras.search.settings import Settings
 
 # Settings that a search can't try, and why.
@@ -24,7 +24,6 @@ REFUSED = {
         ("metric", "beta", "positive_label", "competition.k", "competition.beta"),
         "different scores can't be compared",
     ),
-    **dict.fromkeys(SETTINGS_OF_GOLD, "scores for different answers can't be compared"),
     "folds.count": "a trial is one training",
     "strategy": "it changes no score",
 }
@@ -115,6 +114,8 @@ def find_name_fault(name: str, known: dict[str, Any], settings: Settings) -> str
     """Return why a setting can't be searched; empty: it can."""
     if name not in known:
         return f"{name} is not a setting{suggest(name, type(settings))}".rstrip(".")
+    if name in need("comparison").SETTINGS_OF_GOLD:
+        return f"{name} can't be searched, for scores for different answers can't be compared"
     if name in REFUSED:
         return f"{name} can't be searched, for {REFUSED[name]}: leave it out"
     if name.startswith("search."):
