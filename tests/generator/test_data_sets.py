@@ -226,6 +226,7 @@ EVENT_RECIPES = [
     baseline
     for baseline in find_baselines(ROOT)
     if baseline.template == "event_extraction" and baseline.data_set
+    if (baseline.results(ROOT) / "scores.json").is_file()
 ]
 LOCAL_FOLDERS = {
     "knowledgenet": "re_knowledgenet_en",
