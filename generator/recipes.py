@@ -1,5 +1,6 @@
 """From a recipe of baselines.toml to a project: permanent, or in build/ with its data."""
 
+import os
 import shlex
 import shutil
 import tempfile
@@ -40,7 +41,7 @@ def bake_recipe(
         InputError: an answer is bad, a setting does not exist, or the folder is not empty.
     """
     answers = {**baseline.answers, "project_slug": baseline.name, **(answers or {})}
-    there = (parent / answers["project_slug"]).exists()
+    there = os.path.exists(parent / answers["project_slug"])  # of an impossible name not
     project = bake(root / "templates" / baseline.template, parent, answers)
     try:
         apply_settings(project / "config.toml", baseline)

@@ -76,10 +76,11 @@ def convert_file(name: str, source: Path, out: Path, task: str = "") -> None:
     if name not in (*FORMATS, *HOST_FORMATS):
         names = ", ".join([*FORMATS, *HOST_FORMATS])
         raise InputError(f"no format {name!r}: the names are {names}.")
+    if out.is_dir() or (out.exists() and source.exists() and out.samefile(source)):
+        raise InputError(f"{out} is a folder, or the file to convert: name a file to write.")
     is_folder = name in HOST_FORMATS and source.is_dir()
-    inside = is_folder and out.resolve().is_relative_to(source.resolve())
-    if out.is_dir() or inside or (out.exists() and source.exists() and out.samefile(source)):
-        raise InputError(f"{out} is a folder, or of what is converted: name another file to write.")
+    if is_folder and out.resolve().is_relative_to(source.resolve()):
+        raise InputError(f"{out} is in the folder that is converted: name a file elsewhere.")
     conversion = Conversion()
     with advice("correct the file"):
         if name in HOST_FORMATS:

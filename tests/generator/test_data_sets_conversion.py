@@ -45,7 +45,7 @@ def test_a_file_of_the_converted_folder_is_not_replaced(tmp_path: Path) -> None:
     for name, text in (("a.txt", "Ada founded Zenco."), ("a.ann", "T1\tPER 0 3\tAda\n")):
         (tmp_path / name).write_text(text)
     for out in ("a.ann", "new.jsonl", "../" + tmp_path.name + "/a.ann"):
-        with pytest.raises(InputError, match="or of what is converted: name another file"):
+        with pytest.raises(InputError, match="is in the folder that is converted"):
             convert_file("brat", tmp_path, tmp_path / out, "named_entity_recognition")
     assert (tmp_path / "a.ann").read_text().startswith("T1")
     convert_file("brat", tmp_path, tmp_path.parent / "out.jsonl", "named_entity_recognition")
