@@ -44,7 +44,8 @@ def compare(run: Any, other: Any) -> Any:
     shown["metric"] = "F1" if settings.beta == 1 else f"F{settings.beta:g}"
 
     def statistic(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
-        return f_beta(*(column.sum(axis) for column in columns), settings.beta)
+        correct, predicted, gold = (column.sum(axis) for column in columns)
+        return f_beta(correct, predicted, gold, settings.beta)
 
     return comparison.compare_columns(*counts, statistic, **shown)
 
