@@ -220,7 +220,7 @@ def test_a_competition_from_its_files_to_a_submission(process, tmp_path, name):
     sample = tmp_path / "test_sample.csv"
     before = sample.read_bytes()
     done = process.run("predict.py", name, str(tmp_path / "test.csv"), str(sample))
-    assert done.code == 1 and "is the sample of the submission" in done.err
+    assert done.code == 1 and "test_sample.csv is the file that is read" in done.err
     assert sample.read_bytes() == before
     submissions = {}
     for split in ("valid", "test"):

@@ -8,7 +8,7 @@ from typing import Any
 
 from core.base.errors import InputError
 from core.base.extras import need
-from core.base.files import project_path, write_json_lines, write_text
+from core.base.files import check_destination, project_path, write_json_lines, write_text
 from core.prediction.loading import TrainedRuns
 from task.data import Labels
 
@@ -67,8 +67,7 @@ def refuse_sample(path: Path, sample: Path | None, settings: Any) -> None:
     """
     named = getattr(getattr(settings, "competition", None), "sample_submission", "")
     for one in filter(None, (sample, named and project_path(named))):
-        if path.exists() and one.exists() and path.samefile(one):
-            raise InputError(f"{path} is the sample of the submission: name another file to write.")
+        check_destination(path, one)
 
 
 def find_form(labels: Labels, runs: TrainedRuns, wishes: Wishes, ranked: bool) -> object | None:
