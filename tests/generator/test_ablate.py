@@ -160,7 +160,8 @@ def root(tmp_path: Path, monkeypatch) -> Path:
     }
     project = {
         ".cookiecutter.json": (
-            '{"cookiecutter": {"extras": "{{ cookiecutter.extras | normal_extras }}"}}'
+            '{"cookiecutter": {"project_slug": "{{ cookiecutter.project_slug }}",'
+            ' "extras": "{{ cookiecutter.extras | normal_extras }}"}}'
         ),
         "config.toml": "epochs = 1\n",
         "keras.py": KERAS,
