@@ -51,8 +51,9 @@ def main() -> None:
     parser.add_argument("--encoder", type=Path, required=True, help="folder of its encoder")
     parser.add_argument("--from", dest="local", type=Path, help="local copy of the data set")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--part", type=float, default=0.2, help="of the records that has labels")
-    parser.add_argument("--epochs", type=int, default=4, help="of trainings with all records")
+    parser.add_argument("--part", type=float, default=0.1, help="of the records that has labels")
+    parser.add_argument("--epochs", type=int, default=3, help="of trainings with all records")
+    parser.add_argument("--precision", default="float32", help="of all trainings")
     arguments = parser.parse_args()
     project = make_project(arguments)
     for seed in arguments.seeds:
@@ -99,7 +100,7 @@ def commands(arguments: argparse.Namespace, seed: int) -> dict[str, list[list[st
     """Return the commands of each variant, in their order; a run is named VARIANT_SEED."""
     few, texts = f"more/labelled_{seed}.jsonl", f"more/texts_{seed}.jsonl"
     longer = str(round(arguments.epochs / arguments.part))
-    shared = [*("--seed", str(seed), "--devices.precision", "float32")]
+    shared = [*("--seed", str(seed), "--devices.precision", arguments.precision)]
     shared += ["--encoder", str(arguments.encoder.resolve())]
 
     def train(name: str, *flags: str, file: str = few) -> list[str]:
@@ -172,6 +173,7 @@ def record(
         "baseline": arguments.baseline,
         "part": arguments.part,
         "epochs_of_students": arguments.epochs,
+        "precision": arguments.precision,
         "monitor": monitor,
         "code_hash": project_code_hash(project),
         **{key: first[key] for key in ("encoder", "hardware", "versions") if key in first},

@@ -276,7 +276,8 @@ def more_than_labels(root: Path) -> str:
     gold = next(iter(rows.values()))
     lines = [
         f"{found['baseline']}, {found['part']:.0%} of the training records with labels; "
-        f"{score_name(found['monitor'])}; encoder {found['encoder']}; {found['hardware']}.\n",
+        f"{score_name(found['monitor'])}; encoder {found['encoder']}; {found['precision']}; "
+        f"{found['hardware']}.\n",
         "| variant | dev | test | seeds | minutes |",
         "|---|---|---|---|---|",
     ]

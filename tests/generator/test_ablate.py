@@ -447,11 +447,12 @@ def test_more_than_labels_is_compared_seed_by_seed(tmp_path: Path) -> None:
         for seed, dev in found
     ]
     found = {"baseline": "toy", "part": 0.2, "monitor": "f1", "encoder": "tiny", "hardware": "CPU"}
+    found["precision"] = "float32"
     path = tmp_path / "benchmarks/results/more_than_labels.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({**found, "rows": rows}))
     about, _, _, _, gold, soft, all_gold = more_than_labels(tmp_path).splitlines()
-    assert about == "toy, 20% of the training records with labels; F1; encoder tiny; CPU."
+    assert about == "toy, 20% of the training records with labels; F1; encoder tiny; float32; CPU."
     assert gold == "| gold | 55.00 ± 63.53 | 27.50 ± 31.77 | 2 | 2 |"
     assert soft == "| soft | +3.00 ± 12.71 | +1.50 ± 6.35 | 2 | 2 |"  # 2 and 4, not 1 and 5
     assert all_gold == "| all_gold | +30.00 | +15.00 | 1 | 2 |"
