@@ -32,7 +32,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from generator.baselines import find_baselines  # noqa: E402
+from generator.baselines import describe_encoder, find_baselines  # noqa: E402
 from generator.files import copy_tree, read_json, read_json_lines, write_json  # noqa: E402
 from generator.recipes import KEPT, bake_recipe, prepare_data  # noqa: E402
 from generator.run_scripts import project_code_hash, read_scores, run_folder  # noqa: E402
@@ -168,6 +168,7 @@ def record(
     scores = read_scores(run_folder(project, name))
     first = read_scores(run_folder(project, f"gold_{seed}"))
     monitor = first["monitor"]
+    [baseline] = find_baselines(ROOT, [arguments.baseline])
     conditions = {
         "question": "points that more than labels gains over a few labels",
         "baseline": arguments.baseline,
@@ -176,7 +177,8 @@ def record(
         "precision": arguments.precision,
         "monitor": monitor,
         "code_hash": project_code_hash(project),
-        **{key: first[key] for key in ("encoder", "hardware", "versions") if key in first},
+        **describe_encoder(baseline, arguments.encoder),
+        **{key: first[key] for key in ("hardware", "versions") if key in first},
         "data_hashes": {split: first.get(split, {}).get("data_hash") for split in SPLITS},
     }
     row = {"seed": seed, "variant": variant, "minutes": round(seconds / 60, 1)}
