@@ -477,6 +477,14 @@ def test_what_can_not_be_blended_is_refused(process, tmp_path):
     assert "runs/two exists" in refused(FIT, "one", "two", "--name", "two")
     assert "four is not a run" in refused(FIT, "one", "four", "--name", "x")
     assert "run_name" in refused(FIT, "one", "two", "--name", "../x")
+    # Of a run that learned from others, their files count too.
+    own = json.loads((process.project / "runs/one/config.json").read_text("utf-8"))
+    for learned in ({"train_hash": own["dev_hash"]}, {"added_hashes": [own["dev_hash"]]}):
+        teachers = process.project / "runs/two/teachers.json"
+        teachers.write_text(json.dumps({"teachers": [{"run": "a"}, learned]}), "utf-8")
+        said = refused(FIT, "one", "two", "--name", "x")
+        assert "two, or a run that it learned from, has learned records of" in said
+    teachers.unlink()
     test, out = next((process.project / "sample").glob("test.*")), tmp_path / "out.jsonl"
     assert "again is a blend" in refused("predict.py", "again", "one", test, out)
     said = refused("extras/export/export.py", "again", tmp_path / "exported")
@@ -515,7 +523,7 @@ def test_cross_validations_are_fitted_on_what_they_held_out(process):
     for runs in (("crossed", "crossed_1"), ("crossed_1/fold_1", "crossed_2/fold_1")):
         names = [str(project / "runs" / name) for name in runs]
         done = process.run(FIT, *names, "--name", "x")
-        assert done.code == 1 and "has learned records of" in done.err
+        assert done.code == 1 and "learned from, has learned records of" in done.err
     # The folds are those of the trainings, whatever other settings would make of them now.
     fold = project / "runs/crossed_2/fold_1/predictions/dev.jsonl"
     records = fold.read_text("utf-8")

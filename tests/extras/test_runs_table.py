@@ -309,7 +309,9 @@ def test_a_hash_is_no_markup_of_the_terminal(capsys):
 @pytest.mark.slow
 def test_inner_runs_and_unfinished_ones(project):
     runs = project / "runs"
-    for name in ("search/trial_1", "search/trial_2", "crossed/fold_1"):
+    (runs / "search/wide").mkdir(parents=True)
+    (runs / "search/wide/round").symlink_to(runs)  # leads in a circle
+    for name in ("search/wide/trial_1", "search/wide/trial_2", "crossed/fold_1"):
         shutil.copytree(runs / "low", runs / name)
     for name in ("config.json", "scores.json", "predictions"):
         copy = shutil.copytree if name == "predictions" else shutil.copy
@@ -320,11 +322,11 @@ def test_inner_runs_and_unfinished_ones(project):
     said = table(project)
     [group] = facts_of(project)
     assert [row["name"] for row in group["rows"]] == [
-        *("high", "middle", "crossed", "low", "search/trial_1", "search/trial_2")
+        *("high", "middle", "crossed", "low", "search/wide/trial_1", "search/wide/trial_2")
     ]
     assert group["rows"][3]["verdict"] == "worse, unfinished"
-    assert "runs/search has more of them (1): see runs/index.html." in said
-    assert "search/trial_1" in said and "search/trial_2" not in said
+    assert "runs/search/wide has more of them (1): see runs/index.html." in said
+    assert "search/wide/trial_1" in said and "search/wide/trial_2" not in said
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ from core.base.files import (  # noqa: E402
     write_json,
     write_json_lines,
 )
-from core.base.settings import read_settings  # noqa: E402
+from core.base.settings import flatten, read_settings  # noqa: E402
 from core.prediction.loading import TrainedRuns  # noqa: E402
 from core.runs.members import check_shared, find_run, fold_folders, members  # noqa: E402
 from core.runs.provenance import provenance  # noqa: E402
@@ -169,18 +169,29 @@ def refuse_learned(runs: Sequence[Path], path: Path, on_held_out: bool) -> None:
         )
     for run in runs if not on_held_out else ():
         for member in members(run):
-            if "fold" in read_json(run / "config.json") or train_hash(member) == hashed:
+            if "fold" in read_json(run / "config.json") or hashed in learned_hashes(member):
                 raise InputError(
-                    f"{run.name} has learned records of {path.name}, on which the weights would be "
-                    "fitted: take runs that were scored on another file, or cross-validations of "
-                    "one training file, of which each record is predicted by the fold that held "
-                    "it out. Those of texts, single folds and blends of them can't be fitted."
+                    f"{run.name}, or a run that it learned from, has learned records of "
+                    f"{path.name}, on which the weights would be fitted: take runs that were "
+                    "scored on another file, or cross-validations of one training file, of which "
+                    "each record is predicted by the fold that held it out. Those of texts, single "
+                    "folds and blends of them can't be fitted."
                 )
 
 
 def train_hash(run: Path) -> str:
     """Return the hash of the file that a run learned from."""
     return read_json(run / "config.json").get("train_hash", "")
+
+
+def learned_hashes(run: Path) -> set[str]:
+    """Return the hashes of all files that a run learned from, or the runs that taught it."""
+    config = flatten(read_json(run / "config.json"))
+    added = [project_path(file) for file in config.get("distillation.files", ())]
+    teachers = run / "teachers.json"  # extras/distillation writes it
+    known = [config, *(read_json(teachers)["teachers"] if teachers.is_file() else ())]
+    found = {file_hash(path) for path in added if path.is_file()}
+    return found.union(*([one.get("train_hash"), *one.get("added_hashes", ())] for one in known))
 
 
 def dev_file(runs: Sequence[Path]) -> Path:

@@ -119,18 +119,21 @@ def read_runs(task: str) -> tuple[list[Row], list[str]]:
 
 
 def find_folders() -> list[Path]:
-    """Return the folders in runs/, and the runs in those, such as the trials of a search.
+    """Return the folders in runs/, and the runs in those, such as the trials of a search."""
+    return [found for folder in subfolders(PROJECT / "runs") for found in runs_in(folder)]
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """Return a folder and the runs in it, however deep.
 
     The folds of a cross-validation are one run. A folder of which only the inner ones are runs is
-    left out.
+    left out. Links are followed only in runs/ itself, because they may lead in a circle.
     """
-    found: list[Path] = []
-    for folder in subfolders(PROJECT / "runs"):
-        crossed = is_run(folder)
-        inner = [one for one in subfolders(folder) if is_run(one)]
-        inner = [one for one in inner if not (crossed and FOLD.fullmatch(one.name))]
-        found += [folder, *inner] if crossed or not inner else inner
-    return found
+    crossed = is_run(folder)
+    further = [one for one in subfolders(folder) if not one.is_symlink()]
+    further = [one for one in further if not (crossed and FOLD.fullmatch(one.name))]
+    inner = [found for one in further for found in runs_in(one) if is_run(found)]
+    return [folder, *inner] if crossed or not inner else inner
 
 
 def subfolders(folder: Path) -> list[Path]:
