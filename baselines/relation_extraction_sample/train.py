@@ -59,7 +59,7 @@ def train(
         settings: of the project.
         strategy: the devices.
         run: its folder, and where to continue.
-        examples: give the vocabulary and the predicates, which all folds share.
+        examples: give the vocabulary and the predicates, which all folds of extras/folds share.
         train_examples: to learn from: all examples, or those of a fold.
         dev_examples: to choose the best epoch and the threshold by.
     """
@@ -73,7 +73,7 @@ def train(
 
     encoding = (tokenizer, predicates, models.encoder_inputs, settings)
     batches = TripleGenerator.of(train_examples, *encoding, batch_size)
-    # No labels: what is predicted for dev is compared with its records.
+    # False, no labels: what is predicted for dev is compared with its records.
     dev_batches = TripleGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, select_triples)
     scorer = TripleScorer(predictor, dev_batches, settings)
@@ -83,8 +83,8 @@ def train(
         training.prepare()  # extras may change any part of it, such as layers of the models
         models.training.compile(make_optimizer(training), **training.compile_options)
     training.begin(tokenizer, {"predicates": predicates})  # makes the run's folder, or resumes it
-    # Calls Keras's `fit`. After each epoch the evaluator scores dev, and keeps the weights if the
-    # score named `monitor` is higher than before.
+    # After each epoch of Keras's `fit` the evaluator scores dev, and keeps the weights unless an
+    # earlier score named `monitor` was higher.
     evaluator = Evaluator(training)
     counter = PositionCounter(run, len(training.batches))
     training.fit([counter, evaluator, Checkpoint(run, settings)])

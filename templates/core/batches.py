@@ -16,9 +16,9 @@ Batch = dict[str, np.ndarray]
 class DataGenerator(Feeding):
     """Yield batches of encoded examples; a task defines how one batch is laid out.
 
-    An example is a row of a batch; `Feeding` hands the batches to TensorFlow. The order depends
-    only on (seed, epoch), so a resumed training continues with the very next batch. Each bucket
-    pads to one length, so XLA compiles each bucket once.
+    An example is a row of a batch. The order depends only on (seed, epoch), so a resumed training
+    continues with the very next batch. Each bucket pads to one length, so XLA compiles it once.
+    `Feeding` (core/fast/feeding.py) hands batches to TensorFlow; it has `pad_to` and `fits_batch`.
 
     Args:
         lengths: tokens of each example, special tokens included.
@@ -55,7 +55,7 @@ class DataGenerator(Feeding):
         """Compute sizes that all batches share, such as the number of label slots."""
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
-        """Return the arrays of the examples at `positions` `[batch_size]`, padded to a length."""
+        """Return the arrays of the examples at `positions` `[rows]`, padded to a length."""
         raise NotImplementedError
 
     @property
@@ -85,7 +85,7 @@ class DataGenerator(Feeding):
     def batches(self, epoch: int | None, skip: int = 0) -> Iterator[Batch]:
         """Yield the batches of an epoch, without the first `skip`.
 
-        Each has `loss_weight` `[batch_size]`: the weight of the record / `count_targets`, and 0 for
+        Each has `loss_weight` `[rows]`: the weight of the record / `count_targets`, and 0 for
         filler examples.
         """
         for positions, length in self.plan(epoch)[skip:]:
@@ -94,7 +94,7 @@ class DataGenerator(Feeding):
             rows = real if epoch is None and self.fits_batch else self.batch_size
             batch = self.make_batch(np.resize(positions, rows), length)
             weight = np.zeros(rows)
-            # `% size`: an extra may call the views of an example position + size, + 2 size, ...
+            # `% size`: an extra may number further views of example n as n + size, n + 2 size, ...
             weight[:real] = self.weights[positions % self.size] / self.count_targets(batch, real)
             yield {**batch, "loss_weight": weight.astype(np.float32)}
 

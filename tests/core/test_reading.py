@@ -1,4 +1,4 @@
-"""A project is read in half an hour: a short closed path, few hops, few hooks."""
+"""A project is read in an hour and a half at most: a short closed path, few hops, few hooks."""
 
 import json
 import re

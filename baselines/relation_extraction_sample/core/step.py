@@ -24,8 +24,8 @@ class TrainingModel(keras.Model):
     """A functional model whose outputs are losses `[batch]`, one for each loss layer.
 
     The generator gives each example its `loss_weight`, normalised over the batch of all replicas:
-    1 / examples, or 1 / target tokens where losses are sums over tokens. The loss is the weighted
-    sum. So gradients that are summed over replicas or micro-batches are those of the whole batch.
+    weight of the record / examples, or / target tokens where losses are sums over tokens. The loss
+    is the weighted sum: gradients summed over replicas or micro-batches are those of the batch.
     """
 
     def compile(
@@ -64,7 +64,7 @@ class TrainingModel(keras.Model):
         """Update the weights by one batch; `fit` calls this in each replica."""
         gradients, losses = self.batch_gradients(number_rows(batch))
         self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, clips
-        counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # printed means: no filler
+        counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # the printed mean is unweighted
         self.loss_means.update_state(losses, counted)
         # Shape (1,): over several workers Keras averages the replicas' logs along the first axis.
         return {name: mean[None] for name, mean in self.loss_means.result().items()}

@@ -16,7 +16,7 @@ from task.data import Example, Triple, TripleGenerator
 # Record id -> triples with their probabilities, best first.
 Candidates = dict[Id, list[tuple[Triple, float]]]
 
-# Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.
+# Candidates below sigmoid(-4) = 0.018 are dropped before a threshold is tuned.
 LOWEST_LOGIT = -4.0
 # Each window keeps at most so many subjects and objects (for each predicate, where each has its own
 # entity heads), and so many triples. An untrained model scores all pairs near 0, above the limit.
@@ -40,8 +40,8 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
         outputs: of the inference model of each run.
 
     Returns:
-        `scores` `[batch, triples]`, the highest first, `predicates`, and `places`
-        `[batch, triples, 4]`: the first and the last of the subject, then of the object.
+        `scores` `[batch, triples]`, the highest first, `predicates` of the same shape, and
+        `places` `[batch, triples, 4]`: the first and the last of the subject, then of the object.
     """
     entity, head, tail = ([own[name] for own in outputs] for name in ("entity", "head", "tail"))
     # Some parts are shared by all predicates, and have 1 head.

@@ -112,7 +112,7 @@ def compiled_alone(call: Callable) -> Callable:
 
 
 def call_in_parts(model: keras.Model, call: Callable, inputs: Any, training: Any) -> Any:
-    """Return the outputs of a functional model; what follows its last layer is one program."""
+    """Return the outputs of a functional model; what follows its last compiled layer is one."""
     programs = CURRENT.get()
     if programs is None or (parts := programs.halves(model)) is None:
         return call(inputs, training=training)

@@ -14,8 +14,8 @@ from core.fast.transformer import MASKED
 from core.layers.rotary import RotaryPositionEmbedding
 
 # What the scores of all pairs are computed from. GlobalPointer has queries and keys
-# `[batch, heads, length, size]`. EfficientGlobalPointer has one head of both, and what each head
-# adds for the start and the end of a pair `[batch, heads, length]`.
+# `[batch, heads, length, size]`. EfficientGlobalPointer has one query and key for all
+# heads, and what each head adds for the start and the end of a pair `[batch, heads, length]`.
 Parts = tuple[tf.Tensor, ...]
 
 
@@ -178,8 +178,8 @@ class SparseMultilabelLoss(keras.layers.Layer):
             labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones. A pair
                 is listed once for each head.
             head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
-            parts, padding_mask, spans: what scores are made of. From them a CPU computes the
-                same loss of many heads without keeping all scores.
+            parts, padding_mask, spans: what scores are made of. From them core/fast/many_heads.py
+                computes the same on a CPU, for many heads. Another loss needs only the others.
         """
         if len(parts or ()) > 2 and pays(labels.shape[1]):
             return loss_of_heads(parts, padding_mask, labels, head_weight, spans)

@@ -86,7 +86,7 @@ def train(
     # Creates the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, {"types": schema.types})
     # Feeds the batches to Keras's `fit`. After each epoch the evaluator scores dev, and keeps the
-    # weights if the score named `monitor` is higher than before.
+    # weights unless an earlier score named `monitor` was higher.
     evaluator = Evaluator(training)
     counter = PositionCounter(run, len(training.batches))
     training.fit([counter, evaluator, Checkpoint(run, settings)])

@@ -68,7 +68,7 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
     # Creates the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, labels=None)
     # Feeds the batches to Keras's `fit`. After each epoch the evaluator scores dev, and keeps the
-    # weights if the score named `monitor` is higher than before.
+    # weights unless an earlier score named `monitor` was higher.
     evaluator = Evaluator(training)
     training.fit([PositionCounter(run, len(batches)), evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # scores averaged weights, if an extra keeps some

@@ -41,7 +41,7 @@ def add_pointers(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict
     pointer = POINTERS[settings.pointer]
     size, types = settings.pointer_size, len(schema.types)
     pointers = {
-        # Only spans need to know their length; links may reach anywhere.
+        # Rotary: scores depend on the distance, the length of a span. Links reach anywhere.
         "span": pointer(len(schema.labels), size, name="span_pointer"),
         "head": pointer(types, size, rotary=False, name="head_pointer"),
         "tail": pointer(types, size, rotary=False, name="tail_pointer"),

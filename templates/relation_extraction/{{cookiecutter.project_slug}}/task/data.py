@@ -32,7 +32,7 @@ class Triple:
 
 @dataclass(frozen=True)
 class Example:
-    """One record of a file; no `annotated_predicates`: it was annotated for all predicates."""
+    """One record of a file; no `annotated_predicates`: all are annotated."""
 
     id: Id
     text: str
@@ -40,7 +40,7 @@ class Example:
     annotated_predicates: tuple[str, ...] | None
     line: int
     weight: float = 1.0
-    levels: tuple = ()  # its triples by their probability, where one is not certain
+    levels: tuple = ()  # (probability, triples at least that probable), if one is below 1
 
 
 def read_examples(path: str | Path, require_triples: bool = True) -> Sequence[Example]:
@@ -98,7 +98,7 @@ class TripleGenerator(WindowGenerator):
 
     A triple is a label only in windows that contain both of its spans.
 
-    Arguments are those of `WindowGenerator`, and `predicates`: triples of others teach nothing.
+    Arguments are those of `WindowGenerator`, and `predicates`: triples of others are ignored.
     """
 
     def __init__(
@@ -152,13 +152,13 @@ def pointer_labels(
         `annotated` `[predicates]`: 1 where the record was annotated for the predicate.
     """
     number = {predicate: index for index, predicate in enumerate(predicates)}
-    # Number of a head -> its pairs, as the keys of a dict: each once, and in their order.
+    # Number of a head -> its pairs. They are keys of a dict, which is a set that keeps its order.
     entity, head, tail = (defaultdict[int, dict](dict) for _ in range(3))
     for triple in example.triples:
         subject, object_ = window.token_span(triple.subject), window.token_span(triple.object)
         predicate = number.get(triple.predicate)
         if subject is None or object_ is None or predicate is None:
-            continue  # no span of half a triple is a label: the pointer learns triples
+            continue  # the spans of a triple are labels only together
         subjects = 0 if entity_heads == "shared" else 2 * predicate
         entity[subjects][subject] = entity[subjects + 1][object_] = None
         head[predicate][subject[0], object_[0]] = tail[predicate][subject[1], object_[1]] = None

@@ -31,7 +31,7 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
     inputs = encoder_inputs(encoder)
     hidden, mask = hidden_states(encoder, inputs, settings), inputs["padding_mask"]
     size = settings.pointer_size
-    # Only spans need to know their length; links may reach anywhere.
+    # Rotary: scores depend on the distance, which is the length of a span. Links reach anywhere.
     pointers = {
         "entity": pointer(entities, size, name="entity_pointer"),
         "head": pointer(predicates, size, rotary=False, name="head_pointer"),

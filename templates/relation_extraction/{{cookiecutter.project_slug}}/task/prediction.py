@@ -28,7 +28,7 @@ def rebuild_models(encoder: keras.Model, labels: dict, settings: Settings) -> Mo
 
 
 def predict(runs: TrainedRuns, examples: Sequence[Example]) -> Candidates:
-    """Return the candidates of every example; no limit for the whole file, as there is for dev."""
+    """Return all candidates of each example; a training keeps only the best of all dev examples."""
     if runs.blend:
         return runs.blend.predict(examples, load_runs, predict)
     settings, predicates = runs.settings, runs.labels["predicates"]

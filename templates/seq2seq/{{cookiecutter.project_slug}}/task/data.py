@@ -192,9 +192,9 @@ class PairGenerator(DataGenerator):
         self.measure()
 
     def measure(self) -> None:
-        """Drop boundaries that are another one + 1; compute the padded sizes of each bucket."""
-        # `Feeding.signature` makes a batch one token longer, to see which axes grow: no boundary
-        # may be another one + 1.
+        """Drop boundaries that precede another by 1; compute the padded sizes of each bucket."""
+        # `Feeding.signature` (core/fast/feeding.py) makes a batch one token longer, to see which
+        # axes grow: that may not be the length of the next boundary.
         apart = ~np.isin(self.boundaries + 1, self.boundaries)
         self.boundaries = self.boundaries[apart]
         bucket_of = np.searchsorted(self.boundaries, self.lengths)

@@ -19,7 +19,7 @@ from task.data import Example
 from task.settings import Settings
 
 ORDERS = 4  # n-grams that BLEU counts
-TINY_PRECISION = 1e-300  # of an order without matches: its logarithm is finite, BLEU is about 0
+TINY_PRECISION = 1e-300  # of an order without n-grams: its logarithm is finite, BLEU is 0
 
 
 @dataclass(frozen=True)

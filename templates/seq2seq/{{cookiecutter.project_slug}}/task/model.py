@@ -1,8 +1,8 @@
 """Models that write: a prefix language model, an encoder with a decoder, a pretrained writer.
 
 `unilm`: the layers of a BERT read source and target as one sequence under a mask. Source tokens see
-each other; a target token sees the source and the target up to itself. All weights are those of the
-encoder, the output embedding included, and two new layers of the head. Source: Dong et al. 2019,
+each other; a target token sees the source and the target up to itself. Only two layers of the head
+are new: the encoder's token embedding also scores the output. Source: Dong et al. 2019,
 https://arxiv.org/abs/1905.03197.
 
 `encoder_decoder`: any encoder, and a new Transformer decoder. Source: Vaswani et al. 2017,
@@ -143,16 +143,16 @@ class PrefixLanguageModel(keras.layers.Layer):
         self.built = True
 
     def call(self, token_ids, segment_ids, padding_mask, target_ids, training=None) -> tf.Tensor:
-        """Return the logits `[batch, target, vocabulary]` of the token after each of the target.
+        """Return the logits `[batch, target, vocabulary]` of each target token, by those before it.
 
         Args:
             token_ids: of the source `[batch, source]`, as are the next two.
             segment_ids: 0.
             padding_mask: 0 where the source has ended.
-            target_ids: `[batch, target]`, the token before each token of the target.
+            target_ids: `[batch, target]`, shifted by one: the begin token comes first.
             training: whether dropout is on.
         """
-        ones = ops.ones_like(target_ids)
+        ones = ops.ones_like(target_ids)  # padding comes last: no token of the target sees it
         mask = ops.concatenate([padding_mask, ones], axis=1)
         segments = ops.concatenate([segment_ids, ones], axis=1)
         hidden = self.embed(
