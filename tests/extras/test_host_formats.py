@@ -1345,3 +1345,90 @@ def test_characters_of_columns_are_joined_without_spaces(tmp_path: Path) -> None
     path.write_text("".join(f"{one} O\n" for one in "小米11") + "\n买 O\n", "utf-8")
     assert [record["text"] for record in read("conll", path, ENTITIES)[0]] == ["小米11", "买"]
     assert read("conll", path, ENTITIES, join="space")[0][0]["text"] == "小 米 1 1"
+
+
+def test_offsets_of_a_prediction_are_those_of_the_text_that_was_read(tmp_path: Path) -> None:
+    text = "Line one.\r\nAda Quill founded Zenco.\r\n"
+    marks = "T1\tperson 10 19\tAda Quill\nT2\torg 28 33\tZenco\nR1\tfounded Arg1:T1 Arg2:T2\n"
+    folder = brat(tmp_path / "gold", text, marks)
+    records, _ = read("brat", folder, RELATIONS)
+    (tmp_path / "out").mkdir()
+    write("brat", tmp_path / "out", records, RELATIONS, folder)
+    [marked], [written] = ([*(tmp_path / "out").glob(f"*.{kind}")] for kind in ("ann", "txt"))
+    found = re.findall(r"T\d\t\S+ (\d+) (\d+)\t(.*)\n", marked.read_text())
+    assert [words for *_, words in found] == ["Ada Quill", "Zenco"]
+    text = written.read_bytes().decode()
+    assert [text[int(start) : int(end)] for start, end, _ in found] == ["Ada Quill", "Zenco"]
+
+
+def test_brat_reads_suffixes_in_capitals(tmp_path: Path) -> None:
+    (tmp_path / "B.TXT").write_text("Ada left.")
+    (tmp_path / "a.txt").write_text("Zenco paid.")
+    (tmp_path / "a.ANN").write_text("T1\torg 0 5\tZenco\n")
+    records, _ = read("brat", tmp_path, ENTITIES)
+    assert {one["id"]: "entities" in one for one in records} == {"a": True, "B": False}
+
+
+@pytest.mark.parametrize(
+    ("second", "relations"),
+    [(["Ada"], [(0, 2)]), (["Ada", "Quill"], [(0, 2)]), (["Ada", "Quill"], [(1, 2)])],
+)
+def test_a_shared_mention_is_that_of_the_entity_that_is_predicted(
+    second: list[str], relations: list, tmp_path: Path
+) -> None:
+    places = {"Ada": [0, 1], "Quill": [3, 4], "Zenco": [2, 3]}
+    vertices = [["Ada"], second, ["Zenco"]]
+    line = {
+        "title": "a",
+        "sents": [["Ada", "founded", "Zenco", "Quill"]],
+        "vertexSet": [
+            [{"name": name, "sent_id": 0, "pos": places[name], "type": "X"} for name in names]
+            for names in vertices
+        ],
+        "labels": [{"h": h, "t": t, "r": "founder", "evidence": []} for h, t in relations],
+    }
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([line]))
+    records, _ = read("docred", path, RELATIONS)
+    said = write("docred", tmp_path / "out.json", records, RELATIONS, path)
+    written = json.loads((tmp_path / "out.json").read_text())
+    assert [(one["h_idx"], one["t_idx"]) for one in written] == relations
+    assert ("nothing tells apart" in " ".join(said)) == (second == ["Ada"])
+
+
+def test_slots_of_duie_have_the_subject_of_their_object(tmp_path: Path) -> None:
+    item = {
+        "predicate": "获奖",
+        "subject": "小明",
+        "object": {"inWork": "北京", "@value": "小明爸爸"},
+    }
+    again = {**item, "object": {**item["object"], "inWork": "上海"}}
+    line = {"text": "小明爸爸和小明在北京和上海", "spo_list": [item, again]}
+    records, _ = read("duie", save(tmp_path / "a.json", line), RELATIONS)
+    assert {tuple(triple["subject"]) for triple in records[0]["triples"]} == {(5, 7)}
+    said = write("duie", tmp_path / "out.json", records, RELATIONS)
+    [written] = read_lines(tmp_path / "out.json")
+    assert not any("slots" in one for one in said)
+    found = [one["object"] for one in written["spo_list"]]
+    assert found == [{"@value": "小明爸爸", "inWork": place} for place in ("北京", "上海")]
+
+
+def test_annotators_of_a_table_may_disagree(tmp_path: Path) -> None:
+    rows = ["text,id,sentiment,annotator,annotation_id", "fine,7,pos,1,1", "fine,7,neg,2,2"]
+    (tmp_path / "a.csv").write_text("\n".join(rows) + "\n")
+    records, said = read("label_studio", tmp_path / "a.csv", LABELS)
+    assert records == [{"id": "7", "text_a": "fine", "label": "pos"}]
+    assert "second and further annotations of a text, left out: 1" in " ".join(said)
+
+
+@pytest.mark.parametrize("text", ["", "[]"])
+def test_an_empty_text_of_a_table_is_not_its_label(text: str, tmp_path: Path) -> None:
+    rows = ["text,id,sentiment,annotator,annotation_id", "good,1,pos,1,1", f"{text},2,neg,1,2"]
+    (tmp_path / "a.csv").write_text("\n".join(rows) + "\n")
+    records, _ = read("label_studio", tmp_path / "a.csv", LABELS)
+    assert records[1] == {"id": "2", "text_a": text, "label": "neg"}
+    (tmp_path / "a.csv").write_text(
+        "\n".join(rows).replace("text", "body").replace("[]", "") + "\n"
+    )
+    with pytest.raises(SourceError, match="which field is the text"):
+        read("label_studio", tmp_path / "a.csv", LABELS)

@@ -52,18 +52,19 @@ def open_brat(folder: Path) -> Iterator[tuple[str, Pair]]:
     """
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder", "name the one that holds the .txt and .ann")
-    paths = sorted(path for path in folder.rglob("*.txt") if not is_of_system(path))
-    if not paths:
+    # Some systems write the suffix in capitals.
+    files = [path for path in folder.rglob("*.*") if not is_of_system(path)]
+    texts, marks = (
+        {path.with_suffix(""): path for path in files if path.suffix.lower() == suffix}
+        for suffix in (".txt", ".ann")
+    )
+    if not texts:
         raise SourceError(f"{folder} holds no .txt", "name the folder with the texts")
-    for path in paths:
-        name = path.relative_to(folder).with_suffix("").as_posix()
-        marked = path.with_suffix(".ann")
-        annotations = read_text(marked) if marked.is_file() else None
-        yield str(path), Pair(name, read_text(path), annotations)
-    marks = (path for path in folder.rglob("*.ann") if not is_of_system(path))
-    lonely = [path for path in marks if not path.with_suffix(".txt").is_file()]
-    if lonely:
-        raise SourceError(f"{min(lonely)} has no .txt of the same name", "add the text")
+    for stem, path in sorted(texts.items(), key=lambda item: item[1]):
+        annotations = read_text(marks[stem]) if stem in marks else None
+        yield str(path), Pair(stem.relative_to(folder).as_posix(), read_text(path), annotations)
+    if lonely := marks.keys() - texts.keys():
+        raise SourceError(f"{marks[min(lonely)]} has no .txt of the same name", "add the text")
 
 
 # ------------------------------------------------------------------------------------------ reading
@@ -252,7 +253,7 @@ def write_brat(pair: Pair | None, record: dict, options: Options, conversion: Co
     """
     where = f"record {record['id']}"
     document = Predicted(record, options, conversion).document
-    text = document.text if pair is None else pair.text
+    text = document.text  # of which the offsets are, whatever the ends of lines in the file
     lines = [
         write_entity(name, span, kind, text, where, conversion)
         for name, (span, kind) in document.entities.items()

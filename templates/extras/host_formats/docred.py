@@ -132,18 +132,20 @@ def write_docred(
     text, sentences = join_tokens(source, where)
     entities = read_entities(source, text, sentences, where, Conversion())
     found: dict[tuple[int, int, str], None] = {}
-    for triple in record["triples"]:
-        first, second = (
-            entity_of(tuple(triple[name]), entities, where, conversion)
-            for name in ("subject", "object")
-        )
+    triples = [(tuple(t["subject"]), t["predicate"], tuple(t["object"])) for t in record["triples"]]
+    for subject, predicate, object_ in triples:
+        # The mentions of which the same is predicted: they show which entity is meant.
+        subjects = {one for one, name, other in triples if (name, other) == (predicate, object_)}
+        objects_ = {one for other, name, one in triples if (other, name) == (subject, predicate)}
+        first = entity_of(subject, entities, subjects, where, conversion)
+        second = entity_of(object_, entities, objects_, where, conversion)
         if first is None or second is None:
             what = "triples of words that are no mention of an entity, left out"
             conversion.remark(what, where)
             continue
         conversion.remark(ITSELF, where, first == second)
         if first != second:
-            found[first, second, triple["predicate"]] = None
+            found[first, second, predicate] = None
     return [
         {"title": source["title"], "h_idx": first, "t_idx": second, "r": predicate}
         for first, second, predicate in found
@@ -151,22 +153,32 @@ def write_docred(
 
 
 def entity_of(
-    span: Span, entities: list[list[Span]], where: str, conversion: Conversion
+    span: Span, entities: list[list[Span]], alike: set, where: str, conversion: Conversion
 ) -> int | None:
-    """Return the entity whose mention a span is, or overlaps most; None: it overlaps none."""
-    for number, mentions in enumerate(entities):
-        if span in mentions:
-            return number
+    """Return the entity whose mention a span is, or overlaps most; None: it overlaps none.
+
+    A mention of several is that of the entity most of whose mentions are in `alike`, spans of which
+    the same is predicted; then that with more of them.
+    """
+    owners = [number for number, mentions in enumerate(entities) if span in mentions]
+    if owners:
+        held = {number: len(alike.intersection(entities[number])) for number in owners}
+        ranks = {n: (count / len(entities[n]), count) for n, count in held.items()}
+        best = max(owners, key=lambda number: ranks[number])
+        equal = sum(rank == ranks[best] for rank in ranks.values())
+        what = "mentions of several entities, which nothing tells apart, read as those of the first"
+        conversion.remark(what, where, equal > 1)
+        return best
     shared = {
         number: max((overlap(span, mention) for mention in mentions), default=0)
         for number, mentions in enumerate(entities)
     }
-    best = max(shared, key=lambda number: shared[number], default=None)
-    if best is None or not shared[best]:
+    nearest = max(shared, key=lambda number: shared[number], default=None)
+    if nearest is None or not shared[nearest]:
         return None
     what = "subjects and objects that are no mention, read as the one that they overlap most"
     conversion.remark(what, where)
-    return best
+    return nearest
 
 
 def overlap(one: Span, other: Span) -> int:

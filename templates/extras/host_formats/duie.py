@@ -33,17 +33,19 @@ def read_duie(line: dict, where: str, options: Options, conversion: Conversion) 
     triples: list[Triple] = []
     for item in objects(line, "spo_list", where):
         subject = field(item, "subject", str, where)
+        heads = spans_of(text, subject, where, conversion)
         for predicate, words, _ in read_slots(item, where):
             if SLOT in predicate:
                 conversion.remark("slots of objects, each read as a triple of its own", where)
-            pair = locate(text, subject, words, where, conversion)
+            pair = locate(heads, spans_of(text, words, where, conversion), where, conversion)
             if pair:
                 triples.append((*pair[0], predicate, *pair[1]))
+                heads = heads if SLOT in predicate else [pair[0]]  # slots have the same subject
     return {**record, "triples": triple_records(triples, where, conversion)}
 
 
 def read_slots(item: dict, where: str) -> list[tuple[str, str, str]]:
-    """Return `(predicate, words, type)` of the object of a triple, and of each of its slots."""
+    """Return `(predicate, words, type)` of the object of a triple, then of each of its slots."""
     predicate = field(item, "predicate", str, where)
     if SLOT in predicate:
         raise SourceError(f"{where}: the predicate {shown(predicate)} has an {SLOT!r}")
@@ -59,25 +61,28 @@ def read_slots(item: dict, where: str) -> list[tuple[str, str, str]]:
             check_kind(words, str, f"the object's {slot!r}", where),
             str(kinds.get(slot, "")),
         )
-        for slot, words in values.items()
+        for slot, words in sorted(values.items(), key=lambda slot: slot[0] != VALUE)
         if words or slot == VALUE
     ]
 
 
+def spans_of(text: str, words: str, where: str, conversion: Conversion) -> list[Span]:
+    """Return every place of words in a text."""
+    words = words.strip()
+    places = find_words(text, words, where, conversion)
+    return [(place, place + len(words)) for place in places]
+
+
 def locate(
-    text: str, subject: str, words: str, where: str, conversion: Conversion
+    heads: list[Span], tails: list[Span], where: str, conversion: Conversion
 ) -> tuple[Span, Span] | None:
-    """Return the spans of subject and object; None: the text lacks one, which is counted."""
-    found: list[list[Span]] = []
-    for each in (subject.strip(), words.strip()):
-        places = find_words(text, each, where, conversion)
-        found.append([(place, place + len(each)) for place in places])
-    if not all(found):
+    """Return one place of subject and object; None: the text lacks one, which is counted."""
+    if not heads or not tails:
         what = "triples whose subject or object is not in the text, left out"
         conversion.remark(what, where)
         return None
     what = "triples whose subject or object occurs more than once"
-    return locate_pair(found[0], found[1], what, where, conversion)
+    return locate_pair(heads, tails, what, where, conversion)
 
 
 def find_types(line: dict, where: str, types: Types) -> None:
@@ -107,17 +112,18 @@ def write_duie(line: dict | None, record: dict, options: Options, conversion: Co
     for triple in record["triples"]:
         predicate, at, slot = triple["predicate"].partition(SLOT)
         if at:
-            own = [
-                number
-                for number, one in enumerate(whole)
-                if of_object(one, triple, predicate) and slot not in rows[number]
-            ]
-            near = min(own, key=lambda n: gap(whole[n]["object"], triple["object"]), default=-1)
-            what = "predicted slots without an object of their own, left out"
+            words = text[slice(*triple["object"])]
+            own = [n for n, one in enumerate(whole) if of_object(one, triple, predicate)]
+            free = [number for number in own if slot not in rows[number]] or own
+            near = min(free, key=lambda n: gap(whole[n]["object"], triple["object"]), default=-1)
             if near < 0:
+                what = "predicted slots without an object of their own, left out"
                 conversion.remark(what, where)
+            elif slot in rows[near]:  # a further value of the slot: the same object once more
+                whole.append(whole[near])
+                rows.append({VALUE: rows[near][VALUE], slot: words})
             else:
-                rows[near][slot] = text[slice(*triple["object"])]
+                rows[near][slot] = words
     items = [
         spell_out(text, triple, values, where, options.types, conversion)
         for triple, values in zip(whole, rows, strict=True)

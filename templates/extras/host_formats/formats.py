@@ -96,8 +96,8 @@ class Format:
         encode: from the sources of a submission to its content, or to path -> content.
         fields: of a source, those that are read, or are known to say nothing; none: all are.
         named_by: the field by which the host finds a record of a submission; empty: by its place.
-        shared: from a source to the fields that it shares with others of which only the first is
-            read; None: it shares none.
+        shared: from a source, its place and options to the fields that it shares with others of
+            which only the first is read; None: it shares none.
     """
 
     tasks: tuple[str, ...]
@@ -107,7 +107,7 @@ class Format:
     encode: Callable[[list], str | dict[str, str]] = json_lines
     fields: tuple[str, ...] = ()
     named_by: str = ""
-    shared: Callable[[Any], str | None] = lambda source: None
+    shared: Callable[[Any, str, Options], str | None] = lambda source, where, options: None
 
 
 FORMATS = {
@@ -181,7 +181,7 @@ def read_sources(
     sources, found = [], []
     shared: set[str] = set()
     for where, source in form.open(path):
-        same = form.shared(source)
+        same = form.shared(source, where, options)
         if same in shared:
             conversion.remark("second and further annotations of a text, left out", where)
             continue

@@ -33,6 +33,7 @@ from extras.host_formats.source_files import (
 UTF16 = "offsets in UTF-16 units, in which an emoji has two, read as characters"
 # Fields of an export that are about the work, not about the text.
 ABOUT_WORK = {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time"}
+TEXT = "text"  # the usual name of the field with the text
 LONGEST_DOCUMENT = 2**31 - 1  # characters of a cell of CSV
 # Those that only an annotated task has.
 WORK_WAS_DONE = {"annotator", "annotation_id", "lead_time"}
@@ -52,12 +53,14 @@ def open_label_studio(path: Path) -> Iterator[tuple[str, dict]]:
         if len(cells) != len(header):
             raise SourceError(f"{where}: not as many cells as the header has")
         row = zip(header, cells, strict=True)
-        yield where, {name: open_cell(cell) for name, cell in row if cell != ""}
+        # An empty cell may be that of the text: else another column would be taken for it.
+        kept = ((name, cell) for name, cell in row if cell != "" or name not in ABOUT_WORK)
+        yield where, {name: open_cell(name, cell) for name, cell in kept}
 
 
-def open_cell(cell: str) -> Any:
+def open_cell(name: str, cell: str) -> Any:
     """Return what a cell holds: a list of objects, `{"choices": [...]}`, or its text."""
-    if cell[:2] in ("[{", "[]", '{"'):
+    if name != TEXT and cell[:2] in ("[{", "[]", '{"'):
         try:
             return json.loads(cell)
         except (ValueError, RecursionError):
@@ -65,13 +68,11 @@ def open_cell(cell: str) -> Any:
     return cell
 
 
-def shared_task(task: dict) -> str | None:
-    """Return the id and texts of a task of JSON_MIN or CSV, which has a row for each annotation."""
+def shared_task(task: dict, where: str, options: Options) -> str | None:
+    """Return id and text of a task of JSON_MIN or CSV, which has a row for each annotation."""
     if "data" in task or not {"id", "annotation_id"} <= task.keys():
         return None
-    texts = {name: value for name, value in task.items() if isinstance(value, str)}
-    own = {name: value for name, value in texts.items() if name not in ABOUT_WORK}
-    return json.dumps([str(task["id"]), own], sort_keys=True)
+    return json.dumps([str(task["id"]), task[find_text(task, options.text_field, where)]])
 
 
 # ------------------------------------------------------------------------------------------ reading
@@ -96,7 +97,7 @@ def read_document(task: dict, where: str, options: Options, conversion: Conversi
     text = data[name_of_text]
     document = Document(read_id(task, "id", where) if "id" in task else text_id(text), text)
     if "data" not in task:
-        controls = {name: value for name, value in data.items() if name != name_of_text}
+        controls = {n: value for n, value in data.items() if n != name_of_text and value != ""}
         read_controls(document, controls, options, where, conversion)
         return document
     for name in ("completions", "predictions"):
@@ -136,7 +137,10 @@ def find_text(data: dict, text_field: str, where: str) -> str:
     """
     texts = [name for name, value in data.items() if isinstance(value, str)]
     own = [name for name in texts if name not in ABOUT_WORK]
-    wanted = text_field or ("text" if "text" in texts else own[0] if len(own) == 1 else "")
+    filled = [name for name in own if data[name]]
+    # An empty field before the only other one may be the text.
+    known = len(filled) == 1 and filled == own[:1]
+    wanted = text_field or (TEXT if TEXT in texts else filled[0] if known else "")
     if wanted not in texts:
         fault = f"{where}: which field is the text? It has {', '.join(map(repr, data)) or 'none'}"
         raise SourceError(fault, "name it with --text-field")
