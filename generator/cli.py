@@ -83,11 +83,19 @@ def convert_data(
     task: Annotated[
         str, typer.Option(help="Of the records, where brat or a tool holds those of several.")
     ] = "",
+    text_field: Annotated[str, typer.Option(help="Label Studio: the field with the text.")] = "",
+    label_field: Annotated[str, typer.Option(help="Label Studio: that of the labels.")] = "",
+    labels: Annotated[str, typer.Option(help="Of a text: one or several; else as found.")] = "",
+    token_column: Annotated[int, typer.Option(help="conll: from 1.")] = 1,
+    tag_column: Annotated[int, typer.Option(help="conll: from 1; -1 is the last.")] = -1,
+    join: Annotated[str, typer.Option(help="conll: auto, space or none, between tokens.")] = "auto",
 ) -> None:
     """Convert your own file in the format of one of the data sets, of a host or of a tool."""
-    from generator.data_sets.convert import convert_file
+    from generator.data_sets.convert import convert_file, host_options
 
-    convert_file(format_, source, out, task)
+    fields, columns = (text_field, label_field, labels), (token_column, tag_column)
+    options = host_options(format_, task, fields, columns, join)
+    convert_file(format_, source, out, options)
 
 
 @app.command()

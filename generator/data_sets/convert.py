@@ -61,14 +61,14 @@ NOTE = "SOURCE.md"
 GOLD = {"answers", "triples", "events", "entities", "targets", "label", *EMOBANK_TARGETS}
 
 
-def convert_file(name: str, source: Path, out: Path, task: str = "") -> None:
+def convert_file(name: str, source: Path, out: Path, options: Options | None = None) -> None:
     """Convert a file in the format of a data set, or of a host, to records; print their number.
 
     Args:
         name: a key of `FORMATS` or `HOST_FORMATS`.
         source: the file, or the folder of brat; all of its records are converted.
         out: the JSON Lines file, written atomically.
-        task: of the records, where the format of a host is that of several tasks.
+        options: how the file of a host is read; None: as it usually is.
 
     Raises:
         InputError: unknown format, a file in another format, or `out` can't be written.
@@ -84,13 +84,44 @@ def convert_file(name: str, source: Path, out: Path, task: str = "") -> None:
     conversion = Conversion()
     with advice("correct the file"):
         if name in HOST_FORMATS:
-            options = Options(choose_task(name, task))
+            options = options or Options(choose_task(name, ""))
             records = read_sources(name, source, options, conversion)[1]
         else:
             records = read_data_set(name, source, conversion)
         content = encode(records, source)
     write_bytes(out, content)
     print(f"{out}: {len(records)} records", *conversion.sentences(), sep="\n")
+
+
+def host_options(
+    name: str, task: str, fields: tuple[str, str, str], columns: tuple[int, int], join: str
+) -> Options | None:
+    """Return how the file of a host is read; None: `name` is a data set, which is read in one way.
+
+    Args:
+        name: of the format.
+        task: of the records, where the format of a host is that of several tasks.
+        fields: `text_field` and `label_field` of `Options`; labels of a text: "one", "several", "".
+        columns: `token_column` and `tag_column` of `Options`.
+        join: of `Options`.
+
+    Raises:
+        InputError: one has an unknown value, or the format is read in one way.
+    """
+    text_field, label_field, labels = fields
+    for flag, value, known in (
+        ("--labels", labels, ("", "one", "several")),
+        ("--join", join, ("auto", "space", "none")),
+    ):
+        if value not in known:
+            raise InputError(f"{flag} {value} is unknown: write {listed(filter(None, known))}.")
+    if name not in HOST_FORMATS:
+        if any((task, *fields)) or (*columns, join) != (1, -1, "auto"):
+            raise InputError(f"{name} is read in one way: leave the options out.")
+        return None
+    several = {"": None, "one": False, "several": True}[labels]
+    chosen = choose_task(name, task)
+    return Options(chosen, text_field, label_field, several, *columns, join)
 
 
 def choose_task(name: str, task: str) -> str:

@@ -19,7 +19,7 @@ from core.base.errors import InputError
 from extras.bundle.float16_weights import write_float16
 from extras.bundle.packages import Asked, Package
 from extras.bundle.target import Target, make_target
-from extras.bundle.trial import compare_answers
+from extras.bundle.trial import compare_answers, read_answers
 from extras.bundle.wheels import Wheels
 
 LINUX = Target("3.11", "manylinux_2_28_x86_64")
@@ -116,6 +116,13 @@ def test_answers_are_compared_by_their_places():
     assert compare_answers([one], [other]) == (0.25, 0)
     assert compare_answers([one, one], [one, {**one, "spans": [[1, 3]]}]) == (0.0, 1)
     assert compare_answers([one], [{**one, "spans": []}])[1] == 1
+
+
+def test_a_line_of_predictions_ends_only_at_a_line_end(tmp_path):
+    rows = [{"id": 1, "prediction": "a\u2028b"}, {"id": 2, "prediction": "c\x85"}]
+    path = tmp_path / "found.jsonl"
+    path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows), "utf-8")
+    assert read_answers(path) == rows
 
 
 CELLS = """

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -547,6 +548,26 @@ def test_other_names_that_are_numbers_are_labels_of_the_sample(tmp_path):
     assert column == "id,0\n2,0.8\n1,0.1\n"
 
 
+def test_the_decimals_of_a_submission_are_those_of_the_tables(tmp_path):
+    train = "id;text;label\n1;a;neg\n2;b;pos\n"
+    rows = np.array([[0.25, 0.75], [0.8, 0.2]])
+    own = {"delimiter": ";", "decimal": ","}
+    # Numbers that are no labels are probabilities, however they are written.
+    assert submit(tmp_path, train, "id;p\n2;0,5\n1;0,5\n", rows, **own) == "id;p\n2;0,2\n1;0,75\n"
+    whole = submit(tmp_path, train, "id;pos\n2;0\n1;0\n", rows, metric="roc_auc", **own)
+    assert whole == "id;pos\n2;0,2\n1;0,75\n"
+    points = submit(tmp_path, train, "id;pos\n2;0.5\n1;0.5\n", rows, metric="roc_auc", **own)
+    assert points == "id;pos\n2;0.2\n1;0.75\n"
+
+
+def test_other_names_are_those_of_any_value_of_json(tmp_path):
+    own = {"label_aliases": {"1": "pos", "true": "pos", "0": "neg"}}
+    lines = [{"id": n, "text_a": "a", "label": y} for n, y in enumerate([True, 1.0, 1, "1", 0])]
+    path = write(tmp_path / "a.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    examples = read_examples(path, settings=make_settings(**own))
+    assert [example.labels for example in examples] == [("pos",)] * 4 + [("neg",)]
+
+
 def test_a_label_with_several_other_names_that_the_sample_lacks_is_warned_of(tmp_path, capsys):
     train = "id,text,label\n1,a,N\n2,b,P\n"
     rows = np.array([[0.1, 0.9], [0.8, 0.2]])
@@ -592,6 +613,9 @@ def test_columns_of_which_one_is_1_in_each_row_are_one_label(tmp_path, capsys):
         settings = make_settings(**common)
         assert settings.competition.one_label is False
         assert collect_targets(read_examples(path, settings=settings), settings).several
+    truths = re.sub(r"(?<=,)[01](?=[,\n])", lambda cell: str(cell[0] == "1"), BATTLES)
+    write(path, truths)  # as pandas writes dummies
+    assert make_settings(**common).competition.one_label is True
     write(path, BATTLES + "4,how,c,d,0,0,much\n")
     assert "line 5: the target 'winner_tie' is 'much'" in refusal(path, make_settings(**common))
 

@@ -1003,13 +1003,25 @@ def test_the_command_baselines_converts_the_formats_of_hosts(tmp_path: Path) -> 
     folder = brat(tmp_path / "in")
     with pytest.raises(InputError, match="brat holds records of .* name one with --task"):
         convert_file("brat", folder, tmp_path / "out.jsonl")
-    convert_file("brat", folder, tmp_path / "out.jsonl", RELATIONS)
+    convert_file("brat", folder, tmp_path / "out.jsonl", Options(RELATIONS))
     [record] = map(json.loads, (tmp_path / "out.jsonl").read_text("utf-8").splitlines())
     assert record == read("brat", folder, RELATIONS)[0][0]
     with pytest.raises(InputError, match="out.jsonl, line 1: the field 'spo_list' is"):
         path = save(tmp_path / "out.jsonl", {"text": "x", "spo_list": 1})
         convert_file("duie", path, tmp_path / "records.jsonl")
     assert not (tmp_path / "records.jsonl").exists()
+    table = tmp_path / "a.csv"
+    table.write_text("title,body,id,mood,topic\nHi,good,1,pos,cars\n")
+    asked = ["--task", LABELS, "--text-field", "body", "--label-field", "mood"]
+    command = [sys.executable, "-m", "generator", "data", "convert"]
+    files = [str(table), str(tmp_path / "records.jsonl")]
+    done = subprocess.run([*command, "label_studio", *files, *asked], capture_output=True)
+    assert done.returncode == 0, done.stderr
+    [record] = map(json.loads, (tmp_path / "records.jsonl").read_text("utf-8").splitlines())
+    assert record == {"id": "1", "text_a": "good", "label": "pos"}
+    for name, flag in (("label_studio", "--labels=none"), ("selqa", "--text-field=a")):
+        done = subprocess.run([*command, name, *files, flag], capture_output=True, text=True)
+        assert done.returncode == 1 and done.stderr.startswith("error: "), done.stderr
 
 
 # ------------------------------------------------------------------- a participant's whole way

@@ -511,6 +511,19 @@ def test_predictions_without_a_positive_label_are_ranked_by_the_asked_one(tmp_pa
         ],
     )
     assert read_ranking(path, {"1": "g", "2": "g"}) == {"g": {"1": 0.1, "2": 0.8}}
+    for wrong in ({"probabilities": None}, {"score": float("nan")}):
+        write_lines(path, [{"id": "1", "label": "0", "score": 0.5, **wrong}])
+        with pytest.raises(InputError, match="line 1: not a ranking"):
+            read_ranking(path, {"1": "g"})
+
+
+def test_a_mark_at_the_start_of_a_file_is_no_part_of_a_query(tmp_path):
+    path = tmp_path / "found.trec"
+    path.write_text("\ufeffq1 Q0 a 1 0.5 run\n", encoding="utf-8")
+    assert read_ranking(path, {}) == {"q1": {"a": 0.5}}
+    path.write_text("q1 Q0 a 1 nan run\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 1: 'nan' is not a number"):
+        read_ranking(path, {})
 
 
 @pytest.mark.trains

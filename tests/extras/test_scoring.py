@@ -157,3 +157,182 @@ def test_a_probability_outside_of_0_and_1_is_named(tmp_path: Path, wrong: float)
     finally:
         process.stop()
     assert done.code == 1 and "line 2: the probability of 'y' is " in done.err
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """A function from gold, answers and flags to what score.py of classification says."""
+    folder = tmp_path_factory.mktemp("labels")
+    process = ProjectProcess(bake_project("text_classification", folder, "comparison,competition"))
+
+    def score(golds: list, answers: list, *flags: str):
+        paths = [folder / name for name in ("predictions.jsonl", "gold.jsonl", "scores.json")]
+        rows = [{"id": n, "text_a": "a", **gold} for n, gold in enumerate(golds)]
+        found = [{"id": n, **answer} for n, answer in enumerate(answers)]
+        for path, records in zip(paths, (found, rows), strict=False):
+            path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+        paths[2].unlink(missing_ok=True)
+        done = process.run("score.py", *map(str, paths[:2]), "--out", str(paths[2]), *flags)
+        assert "Traceback" not in done.err
+        return done, json.loads(paths[2].read_text("utf-8")) if done.code == 0 else {}
+
+    yield score
+    process.stop()
+
+
+def named(*labels: str) -> list[dict]:
+    return [{"label": label} for label in labels]
+
+
+def test_predicted_labels_have_the_names_and_parents_of_gold(scored) -> None:
+    aliases = ("--competition.label_aliases", '{"pos": "positive", "1": "positive"}')
+    _, scores = scored(named("pos", "neg", "pos"), [{"label": 1}, *named("neg", "pos")], *aliases)
+    assert scores["accuracy"] == 1
+    paths = named("a/b", "a/c")
+    assert scored(paths, paths, "--competition.hierarchy", "/")[1]["micro_f1"] == 1
+    assert scored(paths, paths, "--competition.hierarchy", "/")[1]["accuracy"] == 1
+
+
+def test_no_score_of_probabilities_hides_what_they_lack(scored) -> None:
+    golds, sure = named("a", "b", "a"), {"a": 0.9, "b": 0.1}
+    answers = [{"label": "a", "probabilities": sure} for _ in golds]
+    _, scores = scored(golds, answers)
+    # The order of the labels makes no difference.
+    turned = [*answers[:2], {"label": "a", "probabilities": {"b": 0.1, "a": 0.9}}]
+    assert scored(golds, turned)[1] == scores and "log_loss" in scores
+    for golds_of, answers_of, said in (
+        (named("a", "b", "c"), answers, "line 3 has no probability of 'c'"),
+        (golds, [*answers[:2], {"label": "a"}], "line 3 has no probability of 'a'"),
+        (golds, [*answers[:2], {"label": "a", "probabilities": {**sure, "c": 0}}], "line 3 has a"),
+    ):
+        done, scores = scored(golds_of, answers_of)
+        assert said in done.out and "log_loss" not in scores and "accuracy" in scores
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"label": "a", "probabilities": {"a": 0, "b": 0}}, "the probabilities sum to 0"),
+        ({"label": "a", "probabilities": {"a": 0.9, "b": 0.9}}, "the probabilities sum to 1.8"),
+        ({"labels": ["a", "b"]}, 'one "label" for each record'),
+        ({"label": {"a": 1}}, 'write the prediction as "label"'),
+        ({"label": "a", "score": float("nan")}, 'the "score" is nan'),
+        ({"label": "b", "labels": ["b"]}, 'both "label" and "labels"'),
+    ],
+)
+def test_a_prediction_that_can_not_be_scored_is_named(scored, wrong: dict, said: str) -> None:
+    done, _ = scored(named("a", "b"), [*named("a"), wrong], "--positive_label", "a")
+    ranked = "score" in wrong
+    if ranked:
+        answers = [{"label": "a", "score": 0.5}, wrong]
+        done, _ = scored(named("a", "b"), answers, "--positive_label", "a")
+    assert done.code == 1 and "line 2: " in done.err and said in done.err
+
+
+@pytest.mark.parametrize("grades", [{"target": "1"}, ["target"], {"target": 1.9}, {"other": 1}])
+def test_grades_are_whole_numbers(scored, grades: object) -> None:
+    golds = [{"target": n} for n in (1, 2)]
+    answers = [{"targets": {"target": n}, "grades": {"target": n}} for n in (1, 2)]
+    assert scored(golds, answers, "--output", "number")[1]["qwk"] == 1
+    answers[1]["grades"] = grades
+    done, _ = scored(golds, answers, "--output", "number")
+    assert done.code == 1 and 'line 2: "grades" must be {"target": ...}' in done.err
+
+
+def test_a_key_that_comes_twice_is_named(process: ProjectProcess, tmp_path: Path) -> None:
+    predictions, gold, _ = reference(process)
+    first, *rest = predictions.read_text("utf-8").splitlines()
+    path = tmp_path / "p.jsonl"
+    path.write_text("\n".join([first[:-1] + ', "id": 1, "id": 2}', *rest]) + "\n", "utf-8")
+    done = process.run("score.py", str(path), str(gold))
+    assert done.code == 1 and "line 1: the key 'id' comes twice" in done.err
+
+
+@pytest.mark.parametrize("template", ["named_entity_recognition", "relation_extraction"])
+def test_words_that_are_not_those_of_their_span_are_named(template: str, tmp_path: Path) -> None:
+    project = bake_project(template, tmp_path, "comparison")
+    text, path = "\U0001f600 Ada founded Zenco", tmp_path / "p.jsonl"
+    gold = {"id": 1, "text": text}
+    if template == "named_entity_recognition":
+        gold["entities"] = [{"type": "x", "span": [2, 5]}]
+        wrong = {"entities": [{"type": "x", "span": [3, 6], "text": "Ada"}]}
+    else:
+        triple = {"subject": [2, 5], "predicate": "p", "object": [14, 19]}
+        gold["triples"] = [triple]
+        wrong = {"triples": [{**triple, "object": [13, 18], "object_text": "Zenco"}]}
+    (tmp_path / "gold.jsonl").write_text(json.dumps(gold) + "\n", "utf-8")
+    path.write_text(json.dumps({"id": 1, **wrong}) + "\n", "utf-8")
+    process = ProjectProcess(project)
+    try:
+        done = process.run("score.py", str(path), str(tmp_path / "gold.jsonl"))
+    finally:
+        process.stop()
+    assert done.code == 1 and "p.jsonl, line 1: " in done.err and "the text at [" in done.err
+
+
+def test_predicted_tags_are_read_in_the_scheme_of_the_gold(tmp_path: Path) -> None:
+    process = ProjectProcess(bake_project("named_entity_recognition", tmp_path, "comparison"))
+
+    def score(gold: str, predicted: str, *flags: str):
+        paths = [tmp_path / "p.txt", tmp_path / "gold.txt"]
+        for path, tags in zip(paths, (predicted, gold), strict=True):
+            path.write_text("".join(f"w {tag}\n" for tag in tags.split()), "utf-8")
+        return process.run("score.py", *map(str, paths), *flags)
+
+    try:
+        for gold, predicted in (
+            ("B-PER I-PER O B-LOC", "I-PER I-PER O I-LOC"),
+            ("B-PER E-PER O S-LOC", "B-PER I-PER O B-LOC"),
+        ):
+            assert "is not allowed here in BIO" in score(gold, predicted).err
+            dropped = score(gold, predicted, "--conll.broken_tags", "drop")
+            assert dropped.code == 0 and "all" in dropped.out and "1.0000" not in dropped.out
+        # In BIO1 the tags of BIO2 have the same entities.
+        assert "1.0000" in score("I-PER I-PER O I-LOC", "B-PER I-PER O B-LOC").out
+    finally:
+        process.stop()
+
+
+def test_texts_are_read_as_utf_8(tmp_path: Path) -> None:
+    process = ProjectProcess(bake_project("seq2seq", tmp_path, "comparison"))
+    golds = [{"id": n, "source": "a", "targets": [f"text {n} of four words"]} for n in range(2)]
+    (tmp_path / "gold.jsonl").write_text("".join(json.dumps(g) + "\n" for g in golds), "utf-8")
+    path = tmp_path / "p.txt"
+    text = "".join(f"{one['targets'][0]}\r\n" for one in golds)
+    try:
+        path.write_text(text, "utf-8-sig", newline="")
+        done = process.run("score.py", str(path), str(tmp_path / "gold.jsonl"))
+        assert done.code == 0 and "100.0000" in done.out and "1.0000" in done.out
+        path.write_bytes(text.replace("text 1", "t\xe9xt").encode("latin-1"))
+        done = process.run("score.py", str(path), str(tmp_path / "gold.jsonl"))
+        assert done.code == 1 and "p.txt, line 2: not UTF-8" in done.err
+    finally:
+        process.stop()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"a": "Ada", "a": "wrong"}', "the key 'a' comes twice"),
+        (b'{"a": "\xff"}', "line 1: not UTF-8"),
+        (b"[1]", "not one JSON object"),
+        (b"{", "not JSON"),
+    ],
+)
+def test_a_submission_of_squad_that_is_broken_is_named(
+    content: bytes, said: str, tmp_path: Path
+) -> None:
+    process = ProjectProcess(bake_project("reading_comprehension", tmp_path, "comparison"))
+    gold = {"id": "a", "context": "Ada left.", "question": "Who?", "answers": []}
+    gold["answers"] = [[0, 3]]
+    (tmp_path / "gold.jsonl").write_text(json.dumps(gold) + "\n", "utf-8")
+    path = tmp_path / "p.json"
+    try:
+        path.write_bytes(b'\xef\xbb\xbf{"a": "Ada"}')
+        done = process.run("score.py", str(path), str(tmp_path / "gold.jsonl"))
+        assert done.code == 0 and "1.0000" in done.out, done.err
+        path.write_bytes(content)
+        done = process.run("score.py", str(path), str(tmp_path / "gold.jsonl"))
+        assert done.code == 1 and "p.json" in done.err and said in done.err
+    finally:
+        process.stop()

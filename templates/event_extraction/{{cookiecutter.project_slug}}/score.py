@@ -26,8 +26,14 @@ def main() -> None:
 
 def read_events(place: str, record: dict, gold: Example) -> list[Event]:
     """Return the predicted events of a record, after checking their spans."""
-    record = need("comparison", "scoring").with_text(record, gold)
-    return list(read_example(record, gold.line, True).events)
+    scoring = need("comparison", "scoring")
+    record = scoring.with_text(record, gold)
+    events = read_example(record, gold.line, True).events
+    for item in record["events"]:
+        scoring.check_words(item, "trigger", "trigger_text", gold.text)
+        for argument in item["arguments"]:
+            scoring.check_words(argument, "span", "text", gold.text)
+    return list(events)
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def read_times(output: str) -> Times:
 
 def read_answers(path: Path) -> list[Any]:
     """Return the lines of a file of predictions, those of JSON as values."""
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")  # texts hold U+2028
     return [json.loads(line) if line.startswith("{") else line for line in lines]
 
 

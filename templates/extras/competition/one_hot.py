@@ -5,7 +5,7 @@ import itertools
 from core.base.files import project_path
 from core.base.workers import is_chief
 from extras.competition.number_cells import read_number
-from extras.competition.records import show
+from extras.competition.records import read_truth, show, stripped
 from extras.competition.rows import read_any_rows
 from extras.competition.settings import Settings
 from extras.competition.tables import FIRST_ROWS, find_columns, has_own_columns
@@ -32,8 +32,10 @@ def find_one_label(settings: Settings) -> bool | None:
     count = 0
     for _, row in itertools.chain(first_rows, rows):
         cells = (row.get(target) for target in targets)
-        stripped = (cell.strip() if isinstance(cell, str) else cell for cell in cells)
-        numbers = [read_number(n, c, table) for n, c in zip(targets, stripped, strict=True)]
+        numbers = [
+            read_number(name, read_truth(stripped(cell)), table)
+            for name, cell in zip(targets, cells, strict=True)
+        ]
         if sorted(numbers) != [*[0] * (len(targets) - 1), 1]:
             return False
         count += 1

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from core.base.errors import InputError
+from core.data.records import whole_number
 from extras.competition.settings import Table
 
 
@@ -25,7 +26,9 @@ def rename(given: Any, aliases: dict[str, str]) -> Any:
     if isinstance(given, list):
         return [rename(label, aliases) for label in given]
     if not isinstance(given, dict):
-        return aliases.get(str(given), given) if type(given) in (str, int, float) else given
+        plain = whole_number(given)
+        name = str(plain).lower() if isinstance(plain, bool) else str(plain)  # as JSON writes it
+        return aliases.get(name, given) if isinstance(plain, str | int) else given
     names = [aliases.get(name, name) for name in given]
     if len({*names}) < len(names):
         twice = next(name for name in names if names.count(name) > 1)

@@ -13,6 +13,8 @@ from extras.competition.number_cells import is_finite, parse_number, read_number
 from extras.competition.settings import Settings, Table
 from extras.competition.text_template import OWN_TEXTS, fill
 
+TRUTH = {"false": 0, "true": 1}  # as pandas and JSON write them, whatever the case
+
 SHOWN_COLUMNS = 12
 
 
@@ -107,8 +109,7 @@ def make_record(
     if columns.label:
         return record | read_label_cell(columns.label, cells[columns.label], table.label_separator)
     if getattr(settings, "output", "labels") != "number":
-        truth = {"false": 0, "true": 1}
-        cells |= {n: truth.get(c.casefold(), c) for n, c in cells.items() if isinstance(c, str)}
+        cells |= {name: read_truth(cell) for name, cell in cells.items()}
     numbers = {name: read_number(name, cells[name], table) for name in columns.targets}
     if getattr(settings, "output", "labels") == "number":
         return record | ({"targets": numbers} if numbers else {})
@@ -130,11 +131,16 @@ def is_unlabelled(cells: dict[str, Any], columns: Columns, settings: Settings) -
     return any(n is None or of_labels and not 0 <= n <= 1 for n in numbers)
 
 
+def read_truth(cell: Any) -> Any:
+    """Return 1 for True and 0 for False, however they are written, and any other cell as it is."""
+    return TRUTH.get(cell.casefold(), cell) if isinstance(cell, str) else cell
+
+
 def cell_number(cell: Any, table: Table) -> float | None:
     """Return the number, or the truth value, of a cell; None: it has neither."""
+    cell = read_truth(cell)
     if isinstance(cell, str):
-        truth = {"false": 0.0, "true": 1.0}.get(cell.casefold())
-        return parse_number(cell, table) if truth is None else truth
+        return parse_number(cell, table)
     return float(cell) if isinstance(cell, int | float) and is_finite(cell) else None
 
 

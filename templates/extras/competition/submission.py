@@ -18,6 +18,7 @@ from core.base.files import write_text
 from extras.competition.forms import KINDS, Form, Plan
 from extras.competition.list_tables import list_rows, plan_lists
 from extras.competition.matching import label_of_column, match_columns, same_name
+from extras.competition.number_cells import parse_number
 from extras.competition.records import show
 from extras.competition.rows import DELIMITERS, find_format, header_cells, read_rows
 from extras.competition.settings import Settings, Table
@@ -175,7 +176,7 @@ def make_plan(
         plan = plan_lists(form, metric, table, known, rows_are_groups)
         spelled = spellings(form.words(plan.separator), names, aliases)
         return replace(plan, spelled=spelled, in_groups=bool(table.candidate_column))
-    kind, why = choose_kind(form, labels, metric, bool(known), rows_are_groups, aliases)
+    kind, why = choose_kind(form, labels, metric, bool(known), rows_are_groups, table)
     of_groups = bool(known) and kind == "ranked" and labels.positive is not None
     if of_groups and form.ids and not rows_are_groups:
         raise InputError(
@@ -295,9 +296,9 @@ def spellings(words: set[str], names: Sequence[str], aliases: dict[str, str]) ->
 
 
 def decimal_of(form: Form, table: Table) -> str:
-    """Return a comma if the sample's numbers have one, else a point."""
-    commas = any(re.fullmatch(r"[-+]?\d+,\d+", cell) for cell in form.cells)
-    return "," if commas and table.decimal == "," else "."
+    """Return a comma if the table has commas and the sample's numbers have no points."""
+    points = any(re.fullmatch(r"[-+]?\d*\.\d+", cell) for cell in form.cells)
+    return "," if form.cells and not points and table.decimal == "," else "."
 
 
 def make_header(kind: str, labels: Any, of_groups: bool) -> tuple[str, ...]:
@@ -315,7 +316,7 @@ def choose_kind(
     metric: str,
     grouped: bool,
     rows_are_groups: bool,
-    aliases: Collection[str] = (),
+    table: Table,
 ) -> tuple[str, str]:
     """Return the kind of the cells, and what decided it.
 
@@ -329,7 +330,7 @@ def choose_kind(
         metric: the setting.
         grouped: the records have groups.
         rows_are_groups: from `find_rows`.
-        aliases: other names of labels.
+        table: has other names of labels, and says how numbers are written.
 
     Raises:
         InputError: the run predicts nothing of this kind.
@@ -351,8 +352,9 @@ def choose_kind(
         return ("probabilities" if kind == "ranked" and named else kind), why
     is_open = f"{why} leaves it open, --values decides: {', '.join(KINDS[1:3])}"
     alone = len(form.header) == 2 and len(labels.names) == 2 and not labels.several
-    known = {*labels.names, *aliases}
-    likely = alone and any(is_number(c) and c not in known for c in form.cells)
+    known = {*labels.names, *table.aliases}
+    numbers = (c for c in form.cells if is_number(c) or parse_number(c, table) is not None)
+    likely = alone and any(number not in known for number in numbers)
     return ("probabilities" if named or likely else "labels"), is_open
 
 

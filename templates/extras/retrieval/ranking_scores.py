@@ -1,8 +1,10 @@
 """Relevance of candidates to queries, rankings, and the scores of trec_eval."""
 
 import importlib.util
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from core.base.errors import InputError
 from core.base.extras import need
@@ -74,7 +76,7 @@ def read_ranking(path: Path, owners: dict[str, str], positive: str = "1") -> Ran
     if path.suffix not in RECORDS:
         for line, words in read_table(path, 6):
             try:
-                ranking.setdefault(words[0], {})[words[2]] = float(words[4])
+                ranking.setdefault(words[0], {})[words[2]] = finite(words[4])
             except ValueError:
                 place = f"{path}, line {line}"
                 raise InputError(f"{place}: {words[4]!r} is not a number: write one.") from None
@@ -82,18 +84,26 @@ def read_ranking(path: Path, owners: dict[str, str], positive: str = "1") -> Ran
     for line, record in read_rows(path):
         try:
             if "candidates" in record:
-                found = {one["id"]: one["score"] for one in record["candidates"]}
+                found = {one["id"]: finite(one["score"]) for one in record["candidates"]}
                 ranking[record["query"]] = found
             else:
                 identity = str(record["id"])
                 score = record.get("probabilities", {}).get(positive, record["score"])
-                ranking.setdefault(owners[identity], {})[identity] = float(score)
-        except (KeyError, TypeError, ValueError) as error:
+                ranking.setdefault(owners[identity], {})[identity] = finite(score)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(
                 f"{path}, line {line}: not a ranking of the pairs of GOLD: write it with "
                 "rerank.py, or with predict.py for that file."
             ) from error
     return ranking
+
+
+def finite(score: Any) -> float:
+    """Return a score as a number; raises ValueError for NaN and infinity, which rank nothing."""
+    number = float(score)
+    if not math.isfinite(number):
+        raise ValueError(f"{score} is not finite")
+    return number
 
 
 def read_table(path: Path, columns: int) -> list[tuple[int, list[str]]]:
@@ -104,7 +114,7 @@ def read_table(path: Path, columns: int) -> list[tuple[int, list[str]]]:
     """
     if not path.is_file():
         raise InputError(f"{path} is not a file: check the path.")
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8-sig").split("\n")
     rows = [(line, text.split()) for line, text in enumerate(lines, start=1) if text.strip()]
     for line, words in rows:
         if len(words) != columns:

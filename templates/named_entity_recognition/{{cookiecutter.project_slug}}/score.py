@@ -11,7 +11,7 @@ from core.base.extras import need
 from core.base.settings import read_settings
 from core.data.records import Id
 from core.scores.precision_recall import print_precision_recall_f1
-from formats.conll import is_conll
+from formats.conll import file_scheme, is_conll, read_conll
 from task.data import Entity, Example, read_example, read_examples
 from task.metrics import score
 from task.settings import Settings
@@ -25,7 +25,7 @@ def main() -> None:
     settings = read_settings(Settings, arguments.flags)
     golds = read_examples(arguments.gold, settings)
     if is_conll(arguments.predictions):
-        answers = read_columns(arguments.predictions, golds, settings)
+        answers = read_columns(arguments.predictions, arguments.gold, golds, settings)
     else:
         answers = scoring.read_answers(arguments.predictions, golds, read_entities)
     scores = score(golds, answers, settings.beta)
@@ -39,19 +39,23 @@ def main() -> None:
 
 def read_entities(place: str, record: dict, gold: Example) -> tuple[Entity, ...]:
     """Return the predicted entities of a record, after checking their spans."""
-    record = need("comparison", "scoring").with_text(record, gold)
-    return read_example(record, gold.line, True).entities
+    scoring = need("comparison", "scoring")
+    record = scoring.with_text(record, gold)
+    entities = read_example(record, gold.line, True).entities
+    for item in record.get("entities", ()):
+        scoring.check_words(item, "span", "text", gold.text)
+    return entities
 
 
 def read_columns(
-    path: Path, golds: Sequence[Example], settings: Settings
+    path: Path, gold_file: Path, golds: Sequence[Example], settings: Settings
 ) -> dict[Id, tuple[Entity, ...]]:
-    """Return id -> entities of a file of columns, whose sentences have the ids of their lines.
+    """Return id -> entities of a file of columns, whose sentences are those of the gold, in order.
 
     Raises:
         InputError: the sentences are not those of the gold.
     """
-    examples = read_examples(path, settings)
+    examples = read_examples(path, with_scheme_of(gold_file, settings))
     texts = [[example.text for example in own] for own in (examples, golds)]
     if texts[0] != texts[1]:
         places = (n for n, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1])
@@ -60,6 +64,21 @@ def read_columns(
             f"{path} has other sentences than the gold, from line {line} on: predict the same file."
         )
     return {gold.id: found.entities for gold, found in zip(golds, examples, strict=True)}
+
+
+def with_scheme_of(gold: Path, settings: Settings) -> Settings:
+    """Return settings that read predicted tags in the scheme of the gold.
+
+    Guessed from the predictions alone, tags that break that scheme would fit another one. In BIO1
+    the tags of BIO2 have the same entities.
+    """
+    table = settings.conll
+    if not is_conll(gold) or table.scheme != "auto":
+        return settings
+    scheme = file_scheme(read_conll(gold, table, True), table)
+    if scheme in (None, "bio1"):
+        return settings
+    return settings.model_copy(update={"conll": table.model_copy(update={"scheme": scheme})})
 
 
 if __name__ == "__main__":

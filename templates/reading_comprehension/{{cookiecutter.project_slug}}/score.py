@@ -8,7 +8,6 @@ from pathlib import Path
 
 from core.base.errors import InputError, command
 from core.base.extras import need
-from core.base.files import read_json
 from core.base.settings import read_settings
 from inspection.comparison import read_answer
 from task.data import Example, read_examples
@@ -35,10 +34,11 @@ def main() -> None:
 
 def read_submission(path: Path, golds: Sequence[Example]) -> dict:
     """Return record id -> answer of a file {id: answer}, as SQuAD and CMRC2018 submit it."""
-    answers = read_json(path)
-    if not isinstance(answers, dict) or not all(isinstance(a, str) for a in answers.values()):
+    scoring = need("comparison", "scoring")
+    answers = scoring.read_object(path)
+    if not all(isinstance(answer, str) for answer in answers.values()):
         raise InputError(f"{path} is to hold {{id: answer}}, or records in a file named .jsonl.")
-    need("comparison", "scoring").match_ids(path, answers, golds)
+    scoring.match_ids(path, answers, golds)
     return {gold.id: answers[str(gold.id)] for gold in golds}
 
 

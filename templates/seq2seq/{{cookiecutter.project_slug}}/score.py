@@ -36,7 +36,8 @@ def main() -> None:
 
 def read_lines(path: Path, golds: Sequence[Example]) -> dict:
     """Return record id -> text of a file with a line for each record, as predict.py writes it."""
-    lines = path.read_text("utf-8").removesuffix("\n").split("\n")
+    text = need("comparison", "scoring").read_text(path).replace("\r\n", "\n")
+    lines = text.removesuffix("\n").split("\n")
     if len(lines) != len(golds):
         what = f"{len(lines)} lines, and the gold {len(golds)} records"
         raise InputError(f"{path} has {what}: predict this file.")

@@ -51,7 +51,8 @@ def write_submission(
         table = need("competition", "submission")
         table.write_table(path, records, form, labels, runs.settings, groups)
     else:
-        write_plain_table(path, records, bool(groups))
+        # One of several labels has no score of its own.
+        write_plain_table(path, records, bool(groups) and "score" in records[0])
 
 
 def refuse_sample(path: Path, sample: Path | None, settings: Any) -> None:

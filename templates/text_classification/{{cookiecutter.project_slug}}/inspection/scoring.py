@@ -9,12 +9,13 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.base.extras import need
-from task.data import Example, Labels
-from task.decode import read_prediction
+from core.data.records import whole_number
+from task.data import Example, Labels, read_example
 from task.metrics import all_names, score
 from task.settings import Settings
 
 ROUNDING = 1e-6
+ROUNDED = 0.01  # of each probability: what two decimals leave out
 # Place and record.
 Row = tuple[str, dict]
 
@@ -40,44 +41,93 @@ def score_predictions(golds: Sequence[Example], rows: Sequence[Row], settings: S
     """
     if settings.output == "number":
         return score_numbers(golds, rows, settings)
-    predictions = [read_prediction(*row) for row in rows]
-    named: list[Any] = [record.get("probabilities") for _, record in rows]
-    given = named[0] if isinstance(named[0], dict) else {}
-    names = list(given) or all_names([gold.labels for gold in golds], [*chain(*predictions)])
+    predictions = [read_labels(*row, settings) for row in rows]
+    several = golds[0].several
+    for (place, _), own in zip(rows, predictions, strict=True):
+        if not several and len(own) != 1:
+            raise InputError(f'{place}: the gold has one "label" for each record: name one.')
+    named = [read_probabilities(*row, settings, several) for row in rows]
+    names = list(named[0]) or all_names([gold.labels for gold in golds], [*chain(*predictions)])
     labels = make_labels(golds, names, settings)
-    scores = [record.get("score") for _, record in rows]
-    ranked = all(type(value) in (int, float) for value in scores)
-    positive = np.array(scores, float) if ranked and labels.positive else None
+    complete = named[0] and not find_gap(golds, rows, named)
     found: dict = {}
-    complete = given and all(is_whole(own, names) for own in named)
-    if complete:
-        check_probabilities(rows)
     if complete and getattr(settings, "competition", None):
-        candidates = {g.id: np.array([*own.values()]) for g, own in zip(golds, named, strict=True)}
+        rows_of = [np.array([own[name] for name in names]) for own in named]
+        candidates = {gold.id: row for gold, row in zip(golds, rows_of, strict=True)}
         further = need("competition", "label_scores")
         found = further.score_labels(golds, candidates, predictions, labels, settings)
-    return found | score(golds, predictions, positive, labels)
+    return found | score(golds, predictions, read_scores(rows, labels), labels)
 
 
-def is_whole(probabilities: Any, names: list[str]) -> bool:
-    """Return whether probabilities are numbers, one of each label, in this order."""
-    if not isinstance(probabilities, dict) or [*probabilities] != names:
-        return False
-    return all(type(value) in (int, float) for value in probabilities.values())
-
-
-def check_probabilities(rows: Sequence[Row]) -> None:
-    """Check that all probabilities are between 0 and 1; averages may be 1 and a rounding error.
+def read_labels(place: str, record: dict, settings: Settings) -> tuple[str, ...]:
+    """Return the labels of a prediction under the names that gold has, of aliases and paths too.
 
     Raises:
-        InputError: one is not, or is no number (NaN).
+        InputError: they are none.
     """
-    for place, record in rows:
-        for name, value in record["probabilities"].items():
-            if not 0 <= value <= 1 + ROUNDING:
-                raise InputError(
-                    f"{place}: the probability of {name!r} is {value}: it must be between 0 and 1."
-                )
+    given = {name: record[name] for name in ("label", "labels") if name in record}
+    if not given or any(isinstance(value, dict) for value in given.values()):
+        raise InputError(f'{place}: write the prediction as "label": ... or "labels": [...].')
+    try:
+        return read_example({"id": 0, "text_a": "-", **given}, 0, True, settings).labels
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error
+
+
+def read_scores(rows: Sequence[Row], labels: Labels) -> np.ndarray | None:
+    """Return the `score` of each record, by which a ranking is sorted; None: some have none.
+
+    Raises:
+        InputError: one is no finite number (NaN).
+    """
+    scores: list[Any] = [record.get("score") for _, record in rows]
+    if labels.positive is None or any(type(value) not in (int, float) for value in scores):
+        return None
+    for (place, _), value in zip(rows, scores, strict=True):
+        if not math.isfinite(value):
+            raise InputError(f'{place}: the "score" is {value}: write a finite number.')
+    return np.array(scores, float)
+
+
+def read_probabilities(
+    place: str, record: dict, settings: Settings, several: bool
+) -> dict[str, float]:
+    """Return the probability of each label; empty: the record has none.
+
+    Averages may be 1 and a rounding error, and rounded ones sum to about 1.
+
+    Raises:
+        InputError: one is not between 0 and 1, or those of one label sum to something else.
+    """
+    given = record.get("probabilities")
+    if not isinstance(given, dict):
+        return {}
+    if table := getattr(settings, "competition", None):
+        given = need("competition", "paths").rename(given, table.aliases)
+    for name, value in given.items():
+        if type(value) not in (int, float) or not 0 <= value <= 1 + ROUNDING:
+            raise InputError(
+                f"{place}: the probability of {name!r} is {value}: it must be between 0 and 1."
+            )
+    total = sum(given.values())
+    if given and not several and abs(total - 1) > min(0.5, ROUNDED * len(given)):
+        raise InputError(
+            f"{place}: the probabilities sum to {total:.4g}: those of one label must sum to 1."
+        )
+    return given
+
+
+def find_gap(golds: Sequence[Example], rows: Sequence[Row], named: Sequence[dict]) -> bool:
+    """Say if a probability is missing, so that there are no scores of probabilities."""
+    wanted = {*named[0]}
+    for gold, (place, _), own in zip(golds, rows, named, strict=True):
+        if lacking := sorted({*wanted, *gold.labels} - own.keys()) or sorted(own.keys() - wanted):
+            of = f"{place} has no probability of {lacking[0]!r}"
+            if lacking[0] in own:
+                of = f"{place} has a probability of {lacking[0]!r}, and the first record none"
+            print(f"note: no scores of probabilities, because {of}: give all records all labels.\n")
+            return True
+    return False
 
 
 def check_numbers(rows: Sequence[Row], names: Sequence[str]) -> None:
@@ -95,6 +145,21 @@ def check_numbers(rows: Sequence[Row], names: Sequence[str]) -> None:
             raise InputError(
                 f'{place}: "targets" must be {{{wanted}}} with a finite number for each.'
             )
+
+
+def read_grades(place: str, record: dict, names: Sequence[str]) -> dict[str, int]:
+    """Return the grades of a record, whole numbers by column; empty: it has none.
+
+    Raises:
+        InputError: they are something else.
+    """
+    grades = record.get("grades", {})
+    own = grades if isinstance(grades, dict) else {"": None}
+    known = {name: whole_number(value) for name, value in own.items()}
+    if any(type(value) is not int or name not in names for name, value in known.items()):
+        wanted = ", ".join(f'"{name}": ...' for name in names)
+        raise InputError(f'{place}: "grades" must be {{{wanted}}} with a whole number for each.')
+    return known
 
 
 def make_labels(golds: Sequence[Example], names: list[str], settings: Settings) -> Labels:
@@ -129,7 +194,7 @@ def score_numbers(golds: Sequence[Example], rows: Sequence[Row], settings: Setti
         score_lists = need("competition", "list_scores").score_lists
         return score_lists(gold[:, 0], predicted[:, 0], groups, table.k)
     scores = numbers.score_numbers(gold, predicted, names, groups, {}, [0.0] * len(names), table.k)
-    grades = [record.get("grades", {}) for _, record in rows]
+    grades = [read_grades(*row, names) for row in rows]
     graded = [name for name in names if all(name in own for own in grades)]
     kappas = {}
     for name in graded:
