@@ -12,7 +12,7 @@ from conftest import use_template
 
 use_template("event_extraction")
 
-from core.data.tokens import split_into_windows, train_tokenizer  # noqa: E402
+from core.data.tokens import Window, split_into_windows, train_tokenizer  # noqa: E402
 from formats.duee import duee_record  # noqa: E402
 from formats.records import prediction_records  # noqa: E402
 from inspection import checks  # noqa: E402
@@ -171,6 +171,23 @@ def grids_of_cells(random, heads, length, values):
     """Return scores of few values, so that there are ties, most of them below what may hold."""
     grid = random.choice(values, (heads, length, length)).astype(np.float32)
     return np.where(random.random(grid.shape) < 0.9, -9, grid).astype(np.float32)
+
+
+def test_the_best_of_several_tokens_of_one_character_counts():
+    """Tokens may be bytes: then the spans (1, 1), (1, 2) and (2, 2) are one character."""
+    schema = collect_schema([example(event("x", "a"))])
+    places = np.array([-1, 0, 0, -1])
+    window = Window(np.arange(4), places, np.where(places < 0, -1, 1), (0, 1))
+    found = {
+        "scores": np.array([3.0, 1.0, -1.0], np.float32),
+        "labels": np.zeros(3, int),
+        "firsts": np.array([1, 1, 2]),
+        "lasts": np.array([1, 2, 2]),
+        "links": np.array([[2.0, 1, 0], [0, 0, 0], [0, 0, -2]], np.float32),
+    }
+    mentions, links = decode_pointers(found, window, schema)
+    assert [*mentions.values()] == pytest.approx([1 / (1 + np.exp(-3))])
+    assert [*links.values()] == pytest.approx([1 / (1 + np.exp(-2))])
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -15,6 +15,7 @@ from extras.doctor import model_checks  # noqa: E402
 from extras.tpu import static_checks  # noqa: E402
 from formats.conll import whole_tokens  # noqa: E402
 from inspection.checks import find_reach_faults, find_slips, measure_reach  # noqa: E402
+from task import decode  # noqa: E402
 from task.data import Entity, EntityGenerator, Example, Schema, tag_labels  # noqa: E402
 from task.decode import (  # noqa: E402
     MOST_SPANS,
@@ -177,6 +178,19 @@ def test_models_have_static_shapes_and_losses_of_each_example(tokenizer, tagger)
         for entity, score in found[example.id].ranked:
             start, end = entity.span
             assert 0 <= start < end <= len(example.text) and 0 < score <= 1
+
+
+def test_tags_are_flat_where_windows_disagree(tokenizer, monkeypatch):
+    """Whatever the training file has: of two windows' entities that overlap the longer is kept."""
+    found = [{Entity((0, 3), "PER"): 1.0}, {Entity((0, 7), "PER"): 1.0}]
+    decoded = [(EXAMPLES[0], one) for one in found]
+    monkeypatch.setattr(decode, "decode_windows", lambda *arguments: decoded)
+    for tagger, kept in (("crf", [(0, 7)]), ("pointer", [(0, 3), (0, 7)])):
+        settings = make_settings(tagger=tagger)
+        one = EntityGenerator(EXAMPLES[:1], tokenizer, TYPES, ["token_ids"], settings, 2, False)
+        entities = predict_entities(None, one, flat=False)[EXAMPLES[0].id]
+        above = entities.above(dict.fromkeys(TYPES, 0.5))
+        assert sorted(entity.span for entity, _ in above) == kept
 
 
 def test_labels_of_a_batch_are_the_gold(tokenizer):

@@ -119,19 +119,21 @@ def decode_pointers(found: dict[str, np.ndarray], window: Window, schema: Schema
     firsts, lasts, links = firsts[kept], lasts[kept], found["links"][np.ix_(kept, kept)]
     labels = [schema.labels[label] for label in found["labels"][kept]]
     spans = list(zip(window.starts[firsts].tolist(), window.ends[lasts].tolist(), strict=True))
-    mentions = {
-        (*label, span): sigmoid(score)
-        for label, span, score in zip(labels, spans, found["scores"][kept], strict=True)
-    }
-    linked = {}
+    # Bytes as tokens: several spans of tokens may be one of characters. The highest score counts.
+    mentions: dict[Mention, float] = {}
+    for label, span, score in zip(labels, spans, found["scores"][kept], strict=True):
+        mention = (*label, span)
+        mentions[mention] = max(sigmoid(score), mentions.get(mention, 0.0))
+    linked: dict[Link, float] = {}
     kinds = np.unique([kind for kind, _ in labels], return_inverse=True)[1]
     # A pair is stored once, in the order of `link_cells`. A span with two roles of one event is
     # linked with itself.
     places = firsts * len(window) + lasts
     ordered = (places[:, None] <= places) & (kinds[:, None] == kinds)
     for one, two in np.argwhere(ordered & (links > LOWEST_SCORE)):
-        kind, pair = labels[one][0], sorted((spans[one], spans[two]))
-        linked[kind, pair[0], pair[1]] = sigmoid(links[one, two])
+        first, second = sorted((spans[one], spans[two]))
+        link = labels[one][0], first, second
+        linked[link] = max(sigmoid(links[one, two]), linked.get(link, 0.0))
     return mentions, linked
 
 

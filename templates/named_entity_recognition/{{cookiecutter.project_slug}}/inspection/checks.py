@@ -143,7 +143,7 @@ def decode_gold(
         found |= decode_spans({**best, "scores": np.ones(len(rows))}, window, schema.types)
     if example.tokens:
         found = snap_to_tokens(found, example.tokens)
-    flat = schema.flat or example.tokens is not None
+    flat = schema.flat or tagger == "crf" or example.tokens is not None
     return [entity for entity, _ in rank(found, flat).above(dict.fromkeys(schema.types, 0.0))]
 
 

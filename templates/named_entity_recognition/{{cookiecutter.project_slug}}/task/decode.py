@@ -71,11 +71,8 @@ def predict_entities(
     best = BestCandidates(generator, keep_all)
     for example, scored in decode_windows(predictor, generator, decode, progress):
         best.add(example.id, snap_to_tokens(scored, example.tokens) if example.tokens else scored)
-    merged = best.kept()
-    return {
-        example.id: rank(merged[example.id], flat or example.tokens is not None)
-        for example in generator.examples
-    }
+    merged, flat = best.kept(), flat or generator.tagger == "crf"  # windows may disagree
+    return {e.id: rank(merged[e.id], flat or e.tokens is not None) for e in generator.examples}
 
 
 def rank(scored: dict[Entity, float], flat: bool) -> Found:
