@@ -23,8 +23,13 @@ def main() -> None:
 
 def read_triples(place: str, record: dict, gold: Example) -> tuple[Triple, ...]:
     """Return the predicted triples of a record, after checking their spans."""
-    record = need("comparison", "scoring").with_text(record, gold)
-    return read_example({**record, "annotated_predicates": None}, gold.line, True).triples
+    scoring = need("comparison", "scoring")
+    record = scoring.with_text(record, gold)
+    triples = read_example({**record, "annotated_predicates": None}, gold.line, True).triples
+    for item in record["triples"]:
+        for name in ("subject", "object"):
+            scoring.check_words(item, name, f"{name}_text", gold.text)
+    return triples
 
 
 if __name__ == "__main__":

@@ -99,12 +99,12 @@ class DataGenerator(Feeding):
             yield {**batch, "loss_weight": weight.astype(np.float32)}
 
     def count_targets(self, batch: Batch, real: int) -> int:
-        """Return what the loss is a mean over: the examples of a batch that are no filler."""
+        """Return what the loss is a mean over: the real examples of a batch, without filler."""
         return real
 
 
 def pad(arrays: Sequence[np.ndarray], length: int, value: int = 0) -> np.ndarray:
-    """Return one array `[len(arrays), length, ...]` of arrays whose first sizes differ."""
+    """Return one array `[len(arrays), length, ...]` of arrays whose first axes differ in length."""
     padded = np.full((len(arrays), length, *arrays[0].shape[1:]), value, arrays[0].dtype)
     for row, array in zip(padded, arrays, strict=True):
         row[: len(array)] = array

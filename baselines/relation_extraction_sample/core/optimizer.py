@@ -50,8 +50,8 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
 def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
     """Return the optimizer of a training: AdamW, unless an extra has put another in its place.
 
-    The gradient is summed over all replicas, then clipped. Kernels and embeddings decay; biases
-    and the scales of normalisations don't.
+    The gradient is summed over all replicas, then clipped. All weights decay but biases and
+    the scales of normalisations.
     """
     settings, steps = training.settings, training.planned_steps  # of all epochs
     replicas = training.strategy.num_replicas_in_sync

@@ -175,8 +175,8 @@ class SparseMultilabelLoss(keras.layers.Layer):
 
         Args:
             scores: `[batch, heads, length, length]`, impossible pairs far below zero.
-            labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones. A pair
-                is listed once for each head.
+            labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones. No
+                pair is listed twice for a head.
             head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
             parts, padding_mask, spans: what scores are made of. From them core/fast/many_heads.py
                 computes the same on a CPU, for many heads. Another loss needs only the others.

@@ -69,7 +69,7 @@ def read_columns(
 def with_scheme_of(gold: Path, settings: Settings) -> Settings:
     """Return settings that read predicted tags in the scheme of the gold.
 
-    Guessed from the predictions alone, tags that break that scheme would fit another one. In BIO1
+    If the predictions decided, tags that break that scheme would fit another one. In BIO1
     the tags of BIO2 have the same entities.
     """
     table = settings.conll

@@ -41,7 +41,7 @@ from task.settings import Settings
 
 @command
 def main() -> None:
-    """Read the settings and the examples, train both models, write the report."""
+    """Read settings and examples, train the classical and the neural model, write the report."""
     settings = read_settings(Settings)
     examples, dev_examples = read_files(settings)
     run = open_run(settings)

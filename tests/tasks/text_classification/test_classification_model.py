@@ -487,8 +487,9 @@ def test_submissions(tmp_path):
         several, candidates_of(several, [[0.6, 0.7], [0.1, 0.2]]), labels, 0.5
     )
     assert [record["labels"] for record in records] == [["a", "b"], []]
-    write_submission(tmp_path / "b.csv", records)
-    assert (tmp_path / "b.csv").read_text("utf-8") == "id,label\nab,a|b\nb,\n"
+    for groups in ((), ["g", "g"]):  # of several labels none has the score of a ranking
+        write_submission(tmp_path / "b.csv", records, groups)
+        assert (tmp_path / "b.csv").read_text("utf-8") == "id,label\nab,a|b\nb,\n"
 
 
 def test_equal_probabilities_survive_the_files(tmp_path):

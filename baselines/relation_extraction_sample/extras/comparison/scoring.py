@@ -5,6 +5,8 @@ gold. No run is needed.
 """
 
 import argparse
+import functools
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -54,7 +56,7 @@ def read_answers(
     """
     if path.suffix.lower() in (".csv", ".tsv"):
         raise InputError(f"{path} is a table to submit: score predictions that end in .jsonl.")
-    rows = [(line, record) for line, record in read_json_lines(path)]
+    rows = [*read_json_lines(path, refuse_twice)]
     rows = [(line, {**record, "id": whole_number(record.get("id"))}) for line, record in rows]
     match_ids(path, [record["id"] for _, record in rows], golds)
     by_id = {str(gold.id): gold for gold in golds}
@@ -67,6 +69,51 @@ def read_answers(
             named = str(error) if str(error).startswith(place) else f"{place}: {error}"
             raise InputError(named) from error
     return answers
+
+
+def refuse_twice(place: str, pairs: list[tuple[str, Any]]) -> dict:
+    """Return a JSON object.
+
+    Raises:
+        InputError: a key comes twice, and the last value would count.
+    """
+    counts = Counter(name for name, _ in pairs)
+    if twice := [name for name, count in counts.items() if count > 1]:
+        raise InputError(f"{place}: the key {twice[0]!r} comes twice: write it once.")
+    return dict(pairs)
+
+
+def read_object(path: Path) -> dict:
+    """Return the one JSON object of a file to score.
+
+    Raises:
+        InputError: it is another file, or a key comes twice.
+    """
+    try:
+        text = read_text(path)
+        found = json.loads(text, object_pairs_hook=functools.partial(refuse_twice, str(path)))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON ({error}): correct it.") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path} is not one JSON object: correct it.")
+    return found
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file to score.
+
+    Raises:
+        InputError: it is absent, or a line is not UTF-8.
+    """
+    if not path.is_file():
+        raise InputError(f"{path} is not a file: check the path.")
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        what = f"not UTF-8 ({error.reason}): save the file as UTF-8."
+        raise InputError(f"{path}, line {line}: {what}") from error
 
 
 def match_ids(path: Path, given: Iterable[Any], golds: Sequence[Any]) -> None:
@@ -100,6 +147,30 @@ def with_text(record: dict, gold: Any) -> dict:
     if record.get("text", gold.text) != gold.text:
         raise InputError("the text differs from that of the gold: predict the same file.")
     return {**record, "id": gold.id, "text": gold.text}
+
+
+def check_words(item: Any, field: str, words: str, text: str) -> None:
+    """Check that the words which an item says of its span are those of the text there.
+
+    Args:
+        item: of a prediction.
+        field: with the span `[start, end]`.
+        words: the field with the words, which an item may leave out.
+        text: of the gold.
+
+    Raises:
+        InputError: they differ, as with offsets that count bytes or UTF-16 units.
+    """
+    if isinstance(item, dict) and isinstance(item.get(words), str):
+        try:
+            there = text[slice(*item[field])]
+        except (KeyError, TypeError):
+            return  # the task says what is wrong with the span
+        if there != item[words]:
+            raise InputError(
+                f"{words!r} is {item[words]!r}, but the text at {item[field]} is {there!r}: count "
+                "characters from 0, the end exclusive."
+            )
 
 
 def finish(arguments: argparse.Namespace, scores: dict) -> None:

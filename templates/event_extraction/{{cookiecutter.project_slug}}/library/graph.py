@@ -59,10 +59,11 @@ def eased(role: str | None, probability: float) -> float:
 def events_at(graph: Graph, threshold: float) -> list[Event]:
     """Return the events made of the mentions whose `eased` probability is above a threshold.
 
-    Of spans that overlap in one role, the most probable is kept. If a type always has a trigger,
-    each trigger makes an event, and each argument joins all triggers with which its link is
-    `CERTAIN`, or else the nearest trigger. In an event each role has one filler and each span one
-    role: the most probable. Arguments without a trigger are dropped. In other types an event is a
+    Of spans that overlap in one role, the most probable and those above `CERTAIN` are kept. If a
+    type always has a trigger, each trigger makes an event, or several if its arguments aren't
+    linked with each other; an argument joins all triggers with which its link is `CERTAIN`, or else
+    the nearest one. In an event each role has one filler and each span one role: the most probable
+    and those above `CERTAIN`. Arguments without a trigger are dropped. In other types an event is a
     maximal set of mentions that are all linked with each other, with at most one trigger.
     """
     nodes_of: dict[str, dict[Node, float]] = defaultdict(dict)

@@ -34,7 +34,7 @@ def predict_events(
     """Return the graph of every example: mentions and links with their probabilities.
 
     Windows of one text are merged: a mention or link found in several has its highest score.
-    Arguments as in `predict_windows`.
+    `keep_all`: drop no candidate; `progress`: title of the bar.
     """
     model, schema = generator.model, generator.schema
     decode_one = decode_tags if model == "crf" else decode_pointers

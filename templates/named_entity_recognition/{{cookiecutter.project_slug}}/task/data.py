@@ -28,7 +28,7 @@ from formats.conll import Chunk, file_scheme, is_conll, read_conll, read_sentenc
 from task.settings import Settings
 
 FIELDS = ("id", "text", "entities", "type", "span", "label", "start_offset", "end_offset")
-# Other keys that doccano writes: they are not read.
+# Other keys of doccano. Only "labels" is read, where there is no "label".
 OF_DOCCANO = ("labels", "relations", "from_id", "to_id", "Comments", "comments", "meta")
 PIECES = "an entity of several pieces is not possible: give the span of each piece, or of them all."
 
@@ -49,7 +49,7 @@ class Example:
         tokens: spans of the tokens of a CoNLL file, with which its entities start and end.
         line: where it starts.
         weight: in the loss.
-        levels: the entities by their probability, if not 1.
+        levels: (probability, all entities at least so probable) pairs; empty: all are certain.
     """
 
     id: Id
@@ -97,7 +97,7 @@ def read_examples(
 
 
 def conll_example(line: int, text: str, tokens: list[Span], chunks: list[Chunk]) -> Example:
-    """Return a sentence of a CoNLL file; its id is its first line."""
+    """Return a sentence of a CoNLL file; its id is the number of its first line."""
     entities = tuple(Entity((tokens[i][0], tokens[j][1]), kind) for kind, i, j in chunks)
     return Example(line, text, entities, tuple(tokens), line)
 
@@ -172,7 +172,7 @@ def overlap(entities: Iterable[Entity]) -> bool:
 class EntityGenerator(WindowGenerator):
     """Batches of windows, with the labels of the model unless they are for prediction.
 
-    A window teaches the entities that it holds.
+    The labels of a window are the entities inside it.
 
     Args:
         examples: from `read_examples`.
@@ -225,7 +225,7 @@ class EntityGenerator(WindowGenerator):
 def taught_spans(
     entities: Iterable[Entity], window: Window, types: Sequence[str]
 ) -> list[tuple[int, Span]]:
-    """Return type and tokens of each entity that a window holds."""
+    """Return type, first and last token of each entity that a window holds."""
     found = [(entity.type, window.token_span(entity.span)) for entity in entities]
     return [(types.index(kind), span) for kind, span in found if span and kind in types]
 

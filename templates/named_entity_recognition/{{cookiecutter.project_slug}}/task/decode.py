@@ -60,7 +60,7 @@ def predict_entities(
         predictor: of the inference models.
         generator: of the examples, `labels=False`.
         flat: of entities that overlap only the best is kept, as always in CoNLL files.
-        keep_all: False: at most so many candidates of a file as `BestCandidates` says; for dev.
+        keep_all: False: `BestCandidates` limits their number; for dev.
         progress: title of the progress bar; empty: none.
     """
     decode_one = decode_tags if generator.tagger == "crf" else decode_spans

@@ -308,7 +308,7 @@ def collect_labels(
 
 
 def count_labels(examples: Sequence[Example]) -> Counter[str]:
-    """Return how many examples have each label; a label of a probability counts as much."""
+    """Return how many examples have each label; a soft label counts by its probability."""
     counts: Any = Counter()  # of probabilities too
     for example in examples:
         for label, share in label_shares(example):

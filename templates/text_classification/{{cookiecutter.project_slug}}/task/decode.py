@@ -14,7 +14,7 @@ from task.data import Example, ExampleGenerator, Labels
 # What is scored, of all records: id -> probabilities `[labels]`, or numbers, in the order of
 # `Labels.names`.
 Candidates = dict[Id, np.ndarray]
-# As many as float32 has: files and scores are made of the same numbers.
+# The precision of float32: scores are computed from the numbers that files hold.
 DIGITS = 7
 # One for all labels, or one for each by its name; of numbers the cuts between grades.
 Threshold = float | dict
@@ -57,7 +57,7 @@ def make_candidates(
 
 
 def threshold_of(scores: dict) -> Threshold:
-    """Return what was tuned with some scores."""
+    """Return the tuned threshold or thresholds of some scores."""
     return scores.get("cuts", scores.get("thresholds", scores["threshold"]))
 
 

@@ -120,7 +120,7 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
     to_logits, to_answer, loss, kind = output_layers(labels, settings, name)
     if getattr(encoder, "answers", None):  # a decoder writes a word for each label
         to_logits = need("writers", "answers").answer_layer(encoder, labels)
-    # Each call draws another dropout mask; the inference model has no dropout.
+    # Each call draws another dropout mask; in prediction dropout does nothing.
     samples = [to_logits(dropout(pooled)) for _ in range(settings.dropout_samples)]
     inference = keras.Model(inputs, {to_answer.name: to_answer(samples[0])}, name="inference")
 
