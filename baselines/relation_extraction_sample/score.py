@@ -26,9 +26,8 @@ def read_triples(place: str, record: dict, gold: Example) -> tuple[Triple, ...]:
     scoring = need("comparison", "scoring")
     record = scoring.with_text(record, gold)
     triples = read_example({**record, "annotated_predicates": None}, gold.line, True).triples
-    for item in record["triples"]:
-        for name in ("subject", "object"):
-            scoring.check_words(item, name, f"{name}_text", gold.text)
+    words = {"subject": "subject_text", "object": "object_text"}
+    scoring.check_words(record["triples"], words, gold.text)
     return triples
 
 

@@ -30,9 +30,8 @@ def read_events(place: str, record: dict, gold: Example) -> list[Event]:
     record = scoring.with_text(record, gold)
     events = read_example(record, gold.line, True).events
     for item in record["events"]:
-        scoring.check_words(item, "trigger", "trigger_text", gold.text)
-        for argument in item["arguments"]:
-            scoring.check_words(argument, "span", "text", gold.text)
+        scoring.check_words([item], {"trigger": "trigger_text"}, gold.text)
+        scoring.check_words(item["arguments"], {"span": "text"}, gold.text)
     return list(events)
 
 

@@ -6,6 +6,7 @@ gold. No run is needed.
 
 import argparse
 import functools
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -149,28 +150,25 @@ def with_text(record: dict, gold: Any) -> dict:
     return {**record, "id": gold.id, "text": gold.text}
 
 
-def check_words(item: Any, field: str, words: str, text: str) -> None:
-    """Check that the words which an item says of its span are those of the text there.
+def check_words(items: Iterable[dict], fields: dict[str, str], text: str) -> None:
+    """Check that the words which items say of their spans are those of the text there.
 
     Args:
-        item: of a prediction.
-        field: with the span `[start, end]`.
-        words: the field with the words, which an item may leave out.
+        items: of a prediction, checked by the task.
+        fields: field with a span `[start, end]` -> field with its words, which may be left out.
         text: of the gold.
 
     Raises:
         InputError: they differ, as with offsets that count bytes or UTF-16 units.
     """
-    if isinstance(item, dict) and isinstance(item.get(words), str):
-        try:
-            there = text[slice(*item[field])]
-        except (KeyError, TypeError):
-            return  # the task says what is wrong with the span
-        if there != item[words]:
-            raise InputError(
-                f"{words!r} is {item[words]!r}, but the text at {item[field]} is {there!r}: count "
-                "characters from 0, the end exclusive."
-            )
+    for item, (name, words) in itertools.product(items, fields.items()):
+        if isinstance(item.get(words), str) and item.get(name):
+            there = text[slice(*item[name])]
+            if there != item[words]:
+                raise InputError(
+                    f"{words!r} is {item[words]!r}, but the text at {item[name]} is {there!r}: "
+                    "count characters from 0, the end exclusive."
+                )
 
 
 def finish(arguments: argparse.Namespace, scores: dict) -> None:

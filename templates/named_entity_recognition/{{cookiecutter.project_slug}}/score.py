@@ -42,8 +42,7 @@ def read_entities(place: str, record: dict, gold: Example) -> tuple[Entity, ...]
     scoring = need("comparison", "scoring")
     record = scoring.with_text(record, gold)
     entities = read_example(record, gold.line, True).entities
-    for item in record.get("entities", ()):
-        scoring.check_words(item, "span", "text", gold.text)
+    scoring.check_words(record.get("entities", ()), {"span": "text"}, gold.text)
     return entities
 
 
