@@ -74,7 +74,7 @@ CHINESE = Language(
         "less memory": "更省内存",
         "more score": "更高分数",
         "other inputs and outputs": "其他输入输出",
-        "look and hand over": "检查与交付",
+        "inspect and export": "检查与导出",
     },
     defaults={"always": "默认选中", "pretrained": "指定了编码器时默认选中"},
     other="{}除外",

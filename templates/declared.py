@@ -17,7 +17,7 @@ GROUPS = (
     "less memory",
     "more score",
     "other inputs and outputs",
-    "look and hand over",
+    "inspect and export",
 )
 # When an extra is part of the default answer: never, always, or where an encoder is named.
 DEFAULTS = ("no", "always", "pretrained")

@@ -29,5 +29,5 @@ find $project -mindepth 1 -maxdepth 1 ! -name runs -exec rm -rf {} +
 find $project.new -mindepth 1 -maxdepth 1 -exec mv -t $project {} +
 rm -rf $project.new"
 on_tpu "cd $project && pip install -r requirements.txt"
-on_tpu "cd $project && python3 train.py --strategy tpu --devices.tpu local --buckets 1 --devices.precision mixed_bfloat16$(printf ' %q' "$@")"
+on_tpu "cd $project && python3 train.py --strategy tpu --devices.tpu local --buckets 1 --devices.precision mixed_bfloat16${1:+$(printf ' %q' "$@")}"
 gcloud compute tpus tpu-vm scp --recurse --zone "$zone" "$name:$project/runs" .
