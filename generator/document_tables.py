@@ -54,18 +54,13 @@ GAIN_HEADER = (
 CONFIDENCE = 0.95
 SPLITS = ("dev", "test")
 SAME_STEPS = f"same first {FIRST_STEPS} steps"
-FOOTNOTE = (
-    f"\n`{SAME_STEPS}`: the code changed since it was scored; its first {FIRST_STEPS} steps still"
-    " give identical results."
-)
 
 
 def score_table(root: Path) -> str:
     """Return the table of every baseline."""
     hashes = CodeHashes(root)
     rows = [score_row(root, baseline, hashes) for baseline in find_baselines(root)]
-    notes = [FOOTNOTE] if any(SAME_STEPS in row for row in rows) else []
-    return "\n".join([*SCORE_HEADER, *rows, *notes])
+    return "\n".join([*SCORE_HEADER, *rows])
 
 
 def score_row(root: Path, baseline: Baseline, hashes: CodeHashes) -> str:
