@@ -176,7 +176,7 @@ def make_plan(
         plan = plan_lists(form, metric, table, known, rows_are_groups)
         spelled = spellings(form.words(plan.separator), names, aliases)
         return replace(plan, spelled=spelled, in_groups=bool(table.candidate_column))
-    kind, why = choose_kind(form, labels, metric, bool(known), rows_are_groups, table)
+    kind, why = choose_kind(form, labels, metric, bool(known), rows_are_groups, aliases, table)
     of_groups = bool(known) and kind == "ranked" and labels.positive is not None
     if of_groups and form.ids and not rows_are_groups:
         raise InputError(
@@ -316,6 +316,7 @@ def choose_kind(
     metric: str,
     grouped: bool,
     rows_are_groups: bool,
+    aliases: Collection[str],
     table: Table,
 ) -> tuple[str, str]:
     """Return the kind of the cells, and what decided it.
@@ -330,7 +331,8 @@ def choose_kind(
         metric: the setting.
         grouped: the records have groups.
         rows_are_groups: from `find_rows`.
-        table: has other names of labels, and says how numbers are written.
+        aliases: other names of labels.
+        table: says how numbers are written.
 
     Raises:
         InputError: the run predicts nothing of this kind.
@@ -352,7 +354,7 @@ def choose_kind(
         return ("probabilities" if kind == "ranked" and named else kind), why
     is_open = f"{why} leaves it open, --values decides: {', '.join(KINDS[1:3])}"
     alone = len(form.header) == 2 and len(labels.names) == 2 and not labels.several
-    known = {*labels.names, *table.aliases}
+    known = {*labels.names, *aliases}
     numbers = (c for c in form.cells if is_number(c) or parse_number(c, table) is not None)
     likely = alone and any(number not in known for number in numbers)
     return ("probabilities" if named or likely else "labels"), is_open
