@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from extras.host_formats.options import Options
 from extras.host_formats.records import text_id
 from generator import InputError
 from generator.data_sets.convert import FORMATS, convert_file
@@ -46,9 +47,11 @@ def test_a_file_of_the_converted_folder_is_not_replaced(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     for out in ("a.ann", "new.jsonl", "../" + tmp_path.name + "/a.ann"):
         with pytest.raises(InputError, match="is in the folder that is converted"):
-            convert_file("brat", tmp_path, tmp_path / out, "named_entity_recognition")
+            convert_file("brat", tmp_path, tmp_path / out, Options("named_entity_recognition"))
     assert (tmp_path / "a.ann").read_text().startswith("T1")
-    convert_file("brat", tmp_path, tmp_path.parent / "out.jsonl", "named_entity_recognition")
+    convert_file(
+        "brat", tmp_path, tmp_path.parent / "out.jsonl", Options("named_entity_recognition")
+    )
 
 
 # --------------------------------------------------------------------- answers of SQuAD
