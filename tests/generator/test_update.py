@@ -40,8 +40,8 @@ pytestmark = pytest.mark.slow
 
 OLDER = 100  # commits: since then a file has joined the projects
 ADDRESS = "https://example.org/team/baselines.git"
-# `regularization` lies between `lora`, which changes, and what comes and goes: no lines touch.
-EXTRAS = "comparison, doctor, folds, lora, regularization"
+# `regularization` and `search` lie around what comes and goes: no line touches one that changes.
+EXTRAS = "comparison, doctor, folds, lora, regularization, search"
 
 
 def run_git(folder: Path, *command: str) -> str:
