@@ -203,6 +203,7 @@ def test_no_score_of_probabilities_hides_what_they_lack(scored) -> None:
     for golds_of, answers_of, said in (
         (named("a", "b", "c"), answers, "line 3 has no probability of 'c'"),
         (golds, [*answers[:2], {"label": "a"}], "line 3 has no probability of 'a'"),
+        (golds, [{"label": "a"}, *answers[1:]], "line 1 has no probability of 'a'"),
         (golds, [*answers[:2], {"label": "a", "probabilities": {**sure, "c": 0}}], "line 3 has a"),
     ):
         done, scores = scored(golds_of, answers_of)

@@ -10,6 +10,7 @@ of its first entity with each mention of its second one; a predicted triple beco
 the two entities whose mentions it has.
 """
 
+from collections import defaultdict
 from itertools import product
 from typing import Any
 
@@ -133,12 +134,15 @@ def write_docred(
     entities = read_entities(source, text, sentences, where, Conversion())
     found: dict[tuple[int, int, str], None] = {}
     triples = [(tuple(t["subject"]), t["predicate"], tuple(t["object"])) for t in record["triples"]]
+    # The mentions of which the same is predicted: they show which entity is meant.
+    subjects, objects_ = defaultdict(set), defaultdict(set)
     for subject, predicate, object_ in triples:
-        # The mentions of which the same is predicted: they show which entity is meant.
-        subjects = {one for one, name, other in triples if (name, other) == (predicate, object_)}
-        objects_ = {one for other, name, one in triples if (other, name) == (subject, predicate)}
-        first = entity_of(subject, entities, subjects, where, conversion)
-        second = entity_of(object_, entities, objects_, where, conversion)
+        subjects[predicate, object_].add(subject)
+        objects_[subject, predicate].add(object_)
+    for subject, predicate, object_ in triples:
+        alike = subjects[predicate, object_], objects_[subject, predicate]
+        first = entity_of(subject, entities, alike[0], where, conversion)
+        second = entity_of(object_, entities, alike[1], where, conversion)
         if first is None or second is None:
             what = "triples of words that are no mention of an entity, left out"
             conversion.remark(what, where)

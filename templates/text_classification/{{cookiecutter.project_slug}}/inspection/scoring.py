@@ -47,9 +47,10 @@ def score_predictions(golds: Sequence[Example], rows: Sequence[Row], settings: S
         if not several and len(own) != 1:
             raise InputError(f'{place}: the gold has one "label" for each record: name one.')
     named = [read_probabilities(*row, settings, several) for row in rows]
-    names = list(named[0]) or all_names([gold.labels for gold in golds], [*chain(*predictions)])
+    first = next(filter(None, named), {})  # of the first record that has any
+    names = list(first) or all_names([gold.labels for gold in golds], [*chain(*predictions)])
     labels = make_labels(golds, names, settings)
-    complete = named[0] and not find_gap(golds, rows, named)
+    complete = first and not find_gap(golds, rows, named, {*first})
     found: dict = {}
     if complete and getattr(settings, "competition", None):
         rows_of = [np.array([own[name] for name in names]) for own in named]
@@ -117,14 +118,15 @@ def read_probabilities(
     return given
 
 
-def find_gap(golds: Sequence[Example], rows: Sequence[Row], named: Sequence[dict]) -> bool:
-    """Say if a probability is missing, so that there are no scores of probabilities."""
-    wanted = {*named[0]}
+def find_gap(
+    golds: Sequence[Example], rows: Sequence[Row], named: Sequence[dict], wanted: set[str]
+) -> bool:
+    """Say if a record lacks a probability, so that there are no scores of probabilities."""
     for gold, (place, _), own in zip(golds, rows, named, strict=True):
         if lacking := sorted({*wanted, *gold.labels} - own.keys()) or sorted(own.keys() - wanted):
             of = f"{place} has no probability of {lacking[0]!r}"
             if lacking[0] in own:
-                of = f"{place} has a probability of {lacking[0]!r}, and the first record none"
+                of = f"{place} has a probability of {lacking[0]!r}, and others have none"
             print(f"note: no scores of probabilities, because {of}: give all records all labels.\n")
             return True
     return False
