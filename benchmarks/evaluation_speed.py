@@ -25,7 +25,7 @@ SINGLE = 60
 MEASURE = """
 import dataclasses, inspect, json, sys, time
 from pathlib import Path
-from task.data import read_examples
+from task.records import read_examples
 from task.prediction import load_runs, predict
 
 run, single = sys.argv[1], int(sys.argv[2])

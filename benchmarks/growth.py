@@ -239,17 +239,17 @@ def time_tokenizer(folder: Path) -> dict:
 
 def open_batches(path: Path, kind: str, tokenizer: Any, settings: Any) -> Any:
     """Return the batches of a file of records, made as in a training."""
-    from task import data
+    from task import data, records
 
     if kind == "texts":
-        examples = data.read_examples(path, settings=settings)
-        labels = data.collect_targets(examples, settings)
+        examples = records.read_examples(path, settings=settings)
+        labels = records.collect_targets(examples, settings)
         encoding = (tokenizer, labels, INPUTS, settings)
         return data.ExampleGenerator.of(examples, *encoding, BATCH_SIZE)
-    examples = data.read_examples(path)
+    examples = records.read_examples(path)
     if kind == "passages":
         return data.AnswerGenerator.of(examples, tokenizer, INPUTS, settings, BATCH_SIZE)
-    encoding = (tokenizer, data.collect_predicates(examples), INPUTS, settings)
+    encoding = (tokenizer, records.collect_predicates(examples), INPUTS, settings)
     return data.TripleGenerator.of(examples, *encoding, BATCH_SIZE)
 
 

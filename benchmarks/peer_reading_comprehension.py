@@ -469,8 +469,9 @@ def time_ours(arguments: argparse.Namespace) -> dict:
     from core.devices.precision import set_seed_and_precision
     from core.devices.strategy import global_batch_size, make_strategy
     from core.encoders.encoder import load_encoder, load_tokenizer
-    from task.data import AnswerGenerator, read_examples, tokenizer_texts
+    from task.data import AnswerGenerator
     from task.model import build_models
+    from task.records import read_examples, tokenizer_texts
     from task.settings import Settings
 
     settings = read_settings(Settings, [*our_flags(arguments), "--strategy", "single"])

@@ -285,9 +285,9 @@ def make_runs(settings: Any, labels: dict, build: Callable[[Any, Any], Any], **o
 def open_relations(arguments: Namespace) -> tuple[Callable[[Any], list[dict]], Sequence[Any]]:
     """Return what predicts, and the examples."""
     models, runs = make_relation_runs(arguments)
-    from task.data import read_examples
     from task.decode import LOWEST_SCORE, above, prediction_records
     from task.prediction import predict
+    from task.records import read_examples
 
     with np.load(arguments.folder / "pointers.npz") as arrays:
         for name, own in POINTERS.items():
@@ -307,9 +307,9 @@ def open_relations(arguments: Namespace) -> tuple[Callable[[Any], list[dict]], S
 def make_relation_runs(arguments: Namespace) -> Any:
     """Return models of relation extraction, and the run that predicts with them."""
     settings = read_project_settings(arguments)
-    from task.data import collect_predicates, read_examples
     from task.decode import select_triples
     from task.model import build_models
+    from task.records import collect_predicates, read_examples
 
     data = arguments.data / TASKS["relation_extraction"].data
     predicates = collect_predicates(read_examples(data / "train.jsonl"))
@@ -326,7 +326,8 @@ def draw_pointers(arguments: Namespace) -> dict:
     models, runs = make_relation_runs(arguments)
     import keras
 
-    from task.data import TripleGenerator, read_examples
+    from task.data import TripleGenerator
+    from task.records import read_examples
 
     examples = read_examples(arguments.folder / FILE, require_triples=False)[:SAMPLE]
     encoding = (runs.tokenizer, runs.labels["predicates"], runs.encoder_inputs, runs.settings)
@@ -373,10 +374,10 @@ def choose_shifts(
 def open_questions(arguments: Namespace) -> tuple[Callable[[Any], list[dict]], Sequence[Any]]:
     """Return what predicts, and the examples."""
     settings = read_project_settings(arguments)
-    from task.data import read_examples
     from task.decode import prediction_records
     from task.model import build_models
     from task.prediction import predict
+    from task.records import read_examples
 
     _, runs = make_runs(settings, {"answer_lengths": None}, build_models)
 
@@ -389,10 +390,10 @@ def open_questions(arguments: Namespace) -> tuple[Callable[[Any], list[dict]], S
 def open_pairs(arguments: Namespace) -> tuple[Callable[[Any], list[dict]], Sequence[Any]]:
     """Return what predicts, and the examples."""
     settings = read_project_settings(arguments)
-    from task.data import collect_targets, read_examples
     from task.decode import prediction_records
     from task.model import build_models
     from task.prediction import predict
+    from task.records import collect_targets, read_examples
 
     data = arguments.data / TASKS["text_classification"].data
     labels = collect_targets(read_examples(data / "train.jsonl", settings=settings), settings)

@@ -111,8 +111,9 @@ def join_parts(arguments: Namespace) -> SimpleNamespace:
     from core.devices.precision import set_seed_and_precision
     from core.devices.strategy import global_batch_size, make_strategy
     from core.encoders.encoder import load_encoder, load_tokenizer
-    from task.data import Example, TripleGenerator, collect_predicates, read_examples
+    from task.data import TripleGenerator
     from task.model import build_models
+    from task.records import Example, collect_predicates, read_examples
     from task.settings import Settings
 
     flags = ["--encoder", str(Path(arguments.encoder).resolve())] if arguments.encoder else []

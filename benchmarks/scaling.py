@@ -102,8 +102,9 @@ def measure_worker(arguments: argparse.Namespace) -> None:
     from core.devices.precision import set_seed_and_precision
     from core.devices.strategy import global_batch_size, make_strategy
     from core.encoders.encoder import load_encoder, load_tokenizer
-    from task.data import TripleGenerator, collect_predicates, read_examples
+    from task.data import TripleGenerator
     from task.model import build_models
+    from task.records import collect_predicates, read_examples
     from task.settings import Settings
 
     settings = read_settings(

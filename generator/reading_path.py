@@ -24,6 +24,8 @@ LAYERS = ("core/layers/pointers.py", "core/layers/crf.py", "core/layers/language
 MODEL = ("core/step.py", "task/model.py", "core/optimizer.py")
 TRAINING = ("train.py", *BEFORE, *DATA, *LAYERS, *MODEL)
 ORDER = (*TRAINING, "task/decode.py")
+# The format of files, and prediction by saved runs: read by those who change them.
+APART = ("task/records.py", "task/prediction.py")
 # What every project reads of core; of the rest only what its task imports.
 ALWAYS = ("core/batches.py", "core/step.py", "core/optimizer.py")
 IF_USED = ("core/windows.py", *LAYERS)
@@ -32,8 +34,9 @@ IF_USED = ("core/windows.py", *LAYERS)
 def reading_path(root: Path, template: str) -> dict[str, Path]:
     """Return name -> file of the reading path of a project, in reading order."""
     project = template_project(root, template)
-    task = sorted((project / "task").glob("*.py"))
-    files = {"train.py": project / "train.py"} | {f"task/{path.name}": path for path in task}
+    task = {f"task/{path.name}": path for path in sorted((project / "task").glob("*.py"))}
+    files = {"train.py": project / "train.py"}
+    files |= {name: path for name, path in task.items() if name not in APART}
     wanted = {module for path in files.values() for module, _ in imports_of(path)}
     used = [name for name in IF_USED if module_of(name) in wanted]
     files |= {name: root / "templates" / name for name in (*ALWAYS, *used)}

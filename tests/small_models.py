@@ -17,7 +17,7 @@ from core.batches import DataGenerator
 from core.encoders import encoder as encoder_module
 from core.encoders.encoder import BertEncoder
 from core.optimizer import make_optimizer
-from core.runs.callbacks import Checkpoint, PositionCounter
+from core.runs.callbacks import Checkpoint
 from core.runs.run import Run
 from core.scores.evaluation import Evaluation
 from core.scores.evaluator import Evaluator
@@ -187,7 +187,6 @@ def train(settings: CoreSettings, folder, scores, interrupted=0):
     run.restore(models.training)
     evaluator = Evaluator(training)
     callbacks = [
-        PositionCounter(run, len(batches)),
         trajectory,
         evaluator,
         Checkpoint(run, settings),

@@ -11,8 +11,8 @@ import numpy as np
 from core.base.errors import command
 from core.base.extras import need
 from inspection.errors import read_prediction
-from task.data import read_examples
 from task.metrics import count_matches, score
+from task.records import read_examples
 from task.settings import Settings
 
 

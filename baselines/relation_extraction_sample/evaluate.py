@@ -12,9 +12,9 @@ from core.runs.members import tuned_threshold
 from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
 from core.scores.precision_recall import print_precision_recall_f1
-from task.data import read_examples
 from task.evaluation import evaluate
 from task.prediction import load_runs, predict
+from task.records import read_examples
 
 
 @command

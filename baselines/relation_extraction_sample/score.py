@@ -6,8 +6,8 @@ python score.py PREDICTIONS GOLD        the scores that evaluate.py gives for th
 from core.base.errors import command
 from core.base.extras import need
 from core.scores.precision_recall import print_precision_recall_f1
-from task.data import Example, Triple, read_example, read_examples
 from task.metrics import score
+from task.records import Example, Triple, read_example, read_examples
 
 
 @command

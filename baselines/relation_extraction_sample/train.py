@@ -14,18 +14,21 @@ from core.encoders.encoder import load_encoder, load_tokenizer
 from core.optimizer import make_optimizer
 from core.prediction.predictor import Predictor
 from core.report.report import write_report
-from core.runs.callbacks import Checkpoint, PositionCounter
+from core.runs.callbacks import Checkpoint
 from core.runs.finishing import end_training, finish_run
 from core.runs.opening import open_run
 from core.runs.run import Run
 from core.scores.evaluator import Evaluator
 from core.training import Training
 from inspection.errors import find_errors
-from task.data import Example, TripleGenerator, collect_predicates, read_examples
+from task.data import TripleGenerator
 from task.decode import select_triples
 from task.evaluation import TripleScorer
 from task.model import build_models
+from task.records import Example, collect_predicates, read_examples
 from task.settings import Settings
+
+MONITOR = "f1"  # the score of dev that chooses the epoch whose weights are kept
 
 
 @command
@@ -73,21 +76,20 @@ def train(
 
     encoding = (tokenizer, predicates, models.encoder_inputs, settings)
     batches = TripleGenerator.of(train_examples, *encoding, batch_size)
-    # False, no labels: what is predicted for dev is compared with its records.
+    # False: no labels, since predictions for dev are compared with its records.
     dev_batches = TripleGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, select_triples)
     scorer = TripleScorer(predictor, dev_batches, settings)
 
-    training = Training(settings, strategy, run, models, batches, scorer, monitor="f1")
+    training = Training(settings, strategy, run, models, batches, scorer, MONITOR)
     with strategy.scope():
         training.prepare()  # extras may change any part of it, such as layers of the models
         models.training.compile(make_optimizer(training), **training.compile_options)
     training.begin(tokenizer, {"predicates": predicates})  # makes the run's folder, or resumes it
-    # After each epoch of Keras's `fit` the evaluator scores dev, and keeps the weights unless an
-    # earlier score named `monitor` was higher.
+    # Keras's `fit`: after each epoch the evaluator scores dev, and keeps the weights unless an
+    # earlier score was higher.
     evaluator = Evaluator(training)
-    counter = PositionCounter(run, len(training.batches))
-    training.fit([counter, evaluator, Checkpoint(run, settings)])
+    training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # scores averaged weights, if an extra keeps some
 
 
@@ -96,7 +98,7 @@ def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> Non
     predictions = end_training(run)
     write_report(run.folder, settings.task, find_errors(dev_examples, predictions))
     finish_run(run)
-    print(f"best dev F1 {run.best_score():.4f}; see {run.name}/report.html")
+    print(f"best dev {MONITOR} {run.best_score():.4f}; see {run.name}/report.html")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Rise linearly to the peak, then fall linearly; neither the first rate nor the last is 0.
 
+    With a rate of 0 an update would change nothing.
+
     Args:
         peak: the highest learning rate.
         steps: updates of the whole training.
@@ -33,9 +35,8 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.warm_up_steps = warm_up_steps
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        step = tf.cast(step, "float32") + 1.0  # with a rate of 0 the first update would do nothing
+        step = tf.cast(step, "float32") + 1.0
         rise = step / max(self.warm_up_steps, 1)
-        # The last rate is above 0 too: with 0 the last update would change nothing.
         done = (step - self.warm_up_steps) / (self.steps - self.warm_up_steps + 1)
         return self.peak * tf.minimum(rise, self.fall(tf.clip_by_value(done, 0.0, 1.0)))
 
@@ -71,10 +72,13 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
 def relative_rates(settings, models: Models) -> dict[str, float]:
     """Return the learning rate of each variable, by path, in multiples of `learning_rate`."""
     # All rates follow the one schedule. Later lines replace what earlier ones say.
-    on_top = settings.head_learning_rate / settings.learning_rate  # of layers on top of the encoder
-    rates = {variable.path: on_top for variable in models.training.trainable_variables}
-    rates |= {variable.path: 1.0 for variable in models.encoder.trainable_variables}
+    rates = dict.fromkeys(paths_of(models.training), settings.head_learning_rate)
+    rates |= dict.fromkeys(paths_of(models.encoder), settings.learning_rate)
     for name, rate in models.learning_rates.items():
-        own = models.training.get_layer(name).trainable_variables
-        rates |= {variable.path: rate / settings.learning_rate for variable in own}
-    return rates
+        rates |= dict.fromkeys(paths_of(models.training.get_layer(name)), rate)
+    return {path: rate / settings.learning_rate for path, rate in rates.items()}
+
+
+def paths_of(layer: keras.layers.Layer) -> list[str]:
+    """Return the paths of the variables of a layer or a model, which name them."""
+    return [variable.path for variable in layer.trainable_variables]

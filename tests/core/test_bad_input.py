@@ -395,6 +395,7 @@ def test_broken_files_of_the_task(process, case, tmp_path, subtests):
 
 BAD_WEIGHTS = {"below 0": -1, "text": "1", "true": True, "list": [1]}
 BAD_WEIGHTS |= {"infinite": math.inf, "no number": math.nan, "null": None, "huge": 10**400}
+BAD_WEIGHTS |= {"too large for float32": 1e39}
 
 
 @pytest.mark.parametrize("name", BAD_WEIGHTS)
@@ -402,7 +403,7 @@ def test_bad_weights(name, process, case, tmp_path):
     record = {**json.loads(case.GOOD.splitlines()[0]), "id": "w", "weight": BAD_WEIGHTS[name]}
     content = case.GOOD + json.dumps(record) + "\n"
     shown = "[...]" if name == "huge" else repr(BAD_WEIGHTS[name])
-    words = [f'line 2: "weight" must be a number from 0 on, not {shown}']
+    words = [f'line 2: "weight" must be a number from 0 to 1e+30, not {shown}']
     assert_file_refused(process, tmp_path, content, words)
 
 

@@ -34,7 +34,7 @@ FLOORS += ["task", "inspection", "scripts"]
 DOOR = "core.base.extras"
 # Left out of the projects that have no use for them: nothing else of core may want them.
 HEADS = {"core.layers.pointers", "core.layers.pointer_search", "core.layers.language_model"}
-HEADS |= {"core.layers.crf", "core.layers.rotary"}
+HEADS |= {"core.layers.crf", "core.layers.global_pointer", "core.layers.rotary"}
 
 
 def find_modules() -> dict[str, list[Path]]:

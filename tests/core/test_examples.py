@@ -22,7 +22,11 @@ def test_examples_give_what_they_say(name):
     assert found.failed == 0, f"{found.failed} of {found.attempted} lines: see above"
 
 
-BASES = {"Pointer", "TrainingModel"}  # shown by the examples of what is made of them
+BASES = {
+    "CompiledModel",
+    "Pointer",
+    "TrainingModel",
+}  # shown by the examples of what is made of them
 
 
 def test_every_layer_has_an_example():

@@ -10,13 +10,9 @@ import tensorflow as tf
 
 from core.fast import many_heads
 from core.fast.transformer import MASKED
+from core.layers.global_pointer import EfficientGlobalPointer, GlobalPointer
 from core.layers.pointer_search import best_spans, score_pairs
-from core.layers.pointers import (
-    EfficientGlobalPointer,
-    GlobalPointer,
-    PairScores,
-    SparseMultilabelLoss,
-)
+from core.layers.pointers import PairScores, SparseMultilabelLoss
 from core.layers.rotary import RotaryPositionEmbedding
 
 BATCH, LENGTH, WIDTH, HEADS, SIZE, PAIRS = 3, 7, 10, 4, 6, 3

@@ -345,7 +345,8 @@ def test_texts_are_scored_by_all_runs(process, tmp_path):
         """import json
 from generation.texts import decode_texts
 from inspection.blends import load_part, predict_together
-from task.data import SourceGenerator, read_examples
+from task.data import SourceGenerator
+from task.records import read_examples
 examples = read_examples("sample/test.jsonl")
 parts = [load_part([f"runs/{name}"]) for name in ("one", "two")]
 found = predict_together(parts, examples)

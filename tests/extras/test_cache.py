@@ -42,13 +42,8 @@ from extras.cache.settings import Table  # noqa: E402
 from extras.cache.sources import Examples  # noqa: E402
 from extras.cache.storage import code_hash, describe, key_of  # noqa: E402
 from extras.folds.folds import choose  # noqa: E402
-from task.data import (  # noqa: E402
-    Example,
-    TripleGenerator,
-    collect_predicates,
-    find_predicates,
-    read_examples,
-)
+from task.data import TripleGenerator  # noqa: E402
+from task.records import Example, collect_predicates, find_predicates, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 OWN = {name: module for name, module in sys.modules.items() if is_of_template(module)}
@@ -253,7 +248,7 @@ PICKLED = """
 import pickle, sys
 from extras.cache.processes import load_later
 load_later()
-from task.data import read_example
+from task.records import read_example
 print(pickle.dumps(read_example({"id": 1, "text": "x", "triples": [], FIELD: NAMES}, 1, True)))
 """
 PICKLED = PICKLED.replace("FIELD", "'annotated_predicates'").replace(
@@ -280,7 +275,7 @@ def test_a_record_has_the_same_bytes_in_each_process():
 @pytest.mark.parametrize("template", TASKS)
 def test_examples_hold_no_sets(template):
     folder = ROOT / "templates" / template / "{{cookiecutter.project_slug}}"
-    tree = ast.parse((folder / "task/data.py").read_text(encoding="utf-8"))
+    tree = ast.parse((folder / "task/records.py").read_text(encoding="utf-8"))
     records = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.decorator_list]
     fields = [line for node in records for line in node.body if isinstance(line, ast.AnnAssign)]
     assert fields
@@ -657,7 +652,8 @@ core.base.extras.EXTRA_NAMES = {"cache": "the only one"}
 from extras.cache import settings, sources
 settings._used[:] = [settings.Table(enabled=True, folder=folder, processes=1)]
 sources.BLOCK, sources.READ_AT_ONCE = 2000, 700
-from task.data import TripleGenerator, read_examples
+from task.data import TripleGenerator
+from task.records import read_examples
 from task.settings import Settings
 from tokenizers import Tokenizer
 write = sources.Source.make_parts
@@ -689,9 +685,10 @@ root, project = sys.argv[1:]
 sys.path[:0] = [root + "/templates", project]
 from extras.cache.processes import load_later
 load_later()
-import extras.cache.items, task.data
+import extras.cache.items, task.data, task.records
 from core.base.extras import open_module
-code = Path(task.data.__file__).read_text(encoding="utf-8")
+files = [Path(module.__file__) for module in (task.data, task.records)]
+code = "".join(file.read_text(encoding="utf-8") for file in files)
 needed = re.findall(r'need\\("(\\w+)", "(\\w+)"', code)
 needed = [pair for pair in needed if pair[0] != "writers"]  # whose models need it anyway
 opened = [pair for pair in needed if open_module(*pair)]
@@ -772,7 +769,8 @@ def other_task(request) -> str:
 @pytest.mark.parametrize("other_task", ["event_extraction"], indirect=True)
 @pytest.mark.parametrize("model", ["gplinker", "crf"])
 def test_batches_of_events(other_task, table, tmp_path, model):
-    from task.data import EventGenerator, collect_schema, read_examples
+    from task.data import EventGenerator
+    from task.records import collect_schema, read_examples
     from task.settings import Settings
 
     def read() -> list:
@@ -785,7 +783,8 @@ def test_batches_of_events(other_task, table, tmp_path, model):
 @pytest.mark.parametrize("other_task", ["named_entity_recognition"], indirect=True)
 @pytest.mark.parametrize("tagger", ["pointer", "crf"])
 def test_batches_of_entities(other_task, table, tmp_path, tagger):
-    from task.data import EntityGenerator, collect_schema, read_examples
+    from task.data import EntityGenerator
+    from task.records import collect_schema, read_examples
     from task.settings import Settings
 
     path = sample_of(other_task, tmp_path)

@@ -21,7 +21,8 @@ from extras.cache import sources, streams  # noqa: E402
 from extras.cache.settings import Table  # noqa: E402
 from extras.cache.sources import Examples, recall  # noqa: E402
 from formats import conll  # noqa: E402
-from task.data import EntityGenerator, collect_schema, read_examples  # noqa: E402
+from task.data import EntityGenerator  # noqa: E402
+from task.records import collect_schema, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 OWN = {name: module for name, module in sys.modules.items() if is_of_template(module)}

@@ -22,7 +22,8 @@ from extras.cache.settings import Table  # noqa: E402
 from extras.cache.sources import Examples  # noqa: E402
 from extras.cache.storage import open_part  # noqa: E402
 from extras.competition import tables  # noqa: E402
-from task.data import ExampleGenerator, collect_targets, read_examples  # noqa: E402
+from task.data import ExampleGenerator  # noqa: E402
+from task.records import collect_targets, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 OWN = {name: module for name, module in sys.modules.items() if is_of_template(module)}

@@ -91,7 +91,8 @@ def make_written(number: int) -> dict:
 
 def open_texts(changes: dict, inputs: list[str]) -> tuple[Callable, Callable]:
     """Return what reads a file of text classification, and what makes batches of examples."""
-    from task.data import ExampleGenerator, check_kind, collect_targets, read_examples
+    from task.data import ExampleGenerator
+    from task.records import check_kind, collect_targets, read_examples
     from task.settings import Settings
 
     made = with_tables(Settings).model_construct(**changes)
@@ -110,7 +111,8 @@ def open_texts(changes: dict, inputs: list[str]) -> tuple[Callable, Callable]:
 
 
 def open_passages(changes: dict) -> tuple[Callable, Callable]:
-    from task.data import AnswerGenerator, read_examples
+    from task.data import AnswerGenerator
+    from task.records import read_examples
     from task.settings import Settings
 
     made = with_tables(Settings).model_construct(**{"window_overlap": 8, **changes})
@@ -125,7 +127,8 @@ def open_passages(changes: dict) -> tuple[Callable, Callable]:
 def open_targets(changes: dict, packed: bool = False) -> tuple[Callable, Callable]:
     from extras.writers.packing import PackedGenerator
     from generation.settings import TargetTokens
-    from task.data import PairGenerator, SourceGenerator, read_examples
+    from task.data import PairGenerator, SourceGenerator
+    from task.records import read_examples
     from task.settings import Settings
 
     made = with_tables(Settings).model_construct(**{"target_length": 12, **changes})
@@ -409,7 +412,7 @@ def test_the_prompt_of_a_writer_is_in_the_key(task, table):
 @pytest.mark.parametrize("task", ["numbers"], indirect=True)
 def test_columns_of_numbers_are_in_the_key_of_records(task, table):
     from extras.competition.settings import Table as Competition
-    from task.data import read_examples
+    from task.records import read_examples
     from task.settings import Settings
 
     for columns in ("x", "y"):
@@ -425,7 +428,7 @@ def test_columns_of_numbers_are_in_the_key_of_records(task, table):
 @pytest.mark.parametrize("task", ["single"], indirect=True)
 def test_a_reading_can_not_read_another_setting(task):
     from core.data.records import read_records
-    from task.data import FIELDS, Example
+    from task.records import FIELDS, Example
     from task.settings import Settings
 
     made = with_tables(Settings).model_construct()
@@ -593,7 +596,7 @@ def test_all_damaged_files_are_found_by_one_start(task, table):
 
 def learn(task, examples) -> Any:
     """Return what the encoder `tiny` of a task learns from examples."""
-    texts_of = getattr(sys.modules["task.data"], "tokenizer_texts", None)
+    texts_of = getattr(sys.modules["task.records"], "tokenizer_texts", None)
     own, train = SimpleNamespace(encoder="tiny", tiny_vocabulary=300), train_tokenizer
     if task.template == "seq2seq":
         train = importlib.import_module("generation.tokenizers").train_text_tokenizer

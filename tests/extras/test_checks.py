@@ -43,7 +43,7 @@ from core.step import Models, TrainingModel  # noqa: E402
 from extras.doctor import checking, model_checks, record_checks  # noqa: E402
 from extras.tpu import compile_checks, static_checks, tpu_compile  # noqa: E402
 from inspection import checks  # noqa: E402
-from task.data import Example, Triple  # noqa: E402
+from task.records import Example, Triple  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 LENGTH = 6

@@ -26,7 +26,8 @@ from extras.chunks.answers import hold, path_of, predict_part  # noqa: E402
 from extras.chunks.memory import emptied  # noqa: E402
 from extras.chunks.plan import CHUNK, Plan  # noqa: E402
 from extras.chunks.sources import Source  # noqa: E402
-from task.data import Example, TripleGenerator, read_examples  # noqa: E402
+from task.data import TripleGenerator  # noqa: E402
+from task.records import Example, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 OWN = {name: module for name, module in sys.modules.items() if is_of_template(module)}

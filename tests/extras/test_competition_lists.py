@@ -25,8 +25,9 @@ from extras.competition.list_scores import add_probabilities, score_lists  # noq
 from extras.competition.lists import draw_candidates, target_shares  # noqa: E402
 from extras.competition.splitting import hold_out, write_parts  # noqa: E402
 from inspection.folds import fold_keys  # noqa: E402
-from task.data import ExampleGenerator, collect_targets, read_examples  # noqa: E402
+from task.data import ExampleGenerator  # noqa: E402
 from task.metrics import choose_metric  # noqa: E402
+from task.records import collect_targets, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 WORKER = ROOT / "tests/replica_worker.py"

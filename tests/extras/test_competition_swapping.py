@@ -18,7 +18,8 @@ from core.base.settings import with_tables  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from extras.competition.settings import Table  # noqa: E402
 from extras.competition.swapping import SwappingGenerator, average_orders, swap  # noqa: E402
-from task.data import Example, ExampleGenerator, collect_targets  # noqa: E402
+from task.data import ExampleGenerator  # noqa: E402
+from task.records import Example, collect_targets  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 WORDS = "amber basil cedar delta ember fjord grove heath".split()

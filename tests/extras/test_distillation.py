@@ -21,8 +21,8 @@ from extras.distillation.added_files import refuse_unknown_labels, weighed  # no
 from extras.distillation.pseudo_labels import label_record, soften  # noqa: E402
 from extras.distillation.soft_labels import read_soft_labels  # noqa: E402
 from extras.distillation.teachers import refuse_gold, refuse_teacher  # noqa: E402
-from task.data import Example, Labels, read_labelled  # noqa: E402
 from task.model import SigmoidLoss, SoftmaxLoss  # noqa: E402
+from task.records import Example, Labels, read_labelled  # noqa: E402
 
 LABEL = "extras/distillation/label.py"
 STEPS = {"steps": 2, "epochs": 1, "shown_examples": 0}

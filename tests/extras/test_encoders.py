@@ -46,7 +46,7 @@ from core.encoders.encoder import (
     save_encoder,
 )
 from core.exact.dropout import Masks, named_layers, place_dropout
-from core.layers.pointers import EfficientGlobalPointer
+from core.layers.global_pointer import EfficientGlobalPointer
 from core.step import Models, TrainingModel
 from extras.doctor.model_checks import draws_by_replica, find_config_faults, find_split_faults
 from extras.encoders import memory, mpnet, naming

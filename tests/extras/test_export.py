@@ -12,7 +12,7 @@ import tensorflow as tf
 from projects import bake_project, flags, run, shorten
 
 from core.base.errors import InputError
-from core.layers.pointers import EfficientGlobalPointer
+from core.layers.global_pointer import EfficientGlobalPointer
 from extras.export.export import Serving, check_free, compare, sample_batch, write_folder
 
 NAMES = ["token_ids", "padding_mask"]

@@ -306,11 +306,11 @@ def test_of_several_places_the_nearest_is_chosen():
 
 
 def load_template(name: str) -> tuple:
-    """Return the modules data, metrics and errors of another template, and put ours back."""
+    """Return the modules records, metrics and errors of another template, and put ours back."""
     kept = {name: module for name, module in sys.modules.items() if is_of_template(module)}
     path = list(sys.path)
     use_template(name)
-    names = ("task.data", "task.metrics", "inspection.errors")
+    names = ("task.records", "task.metrics", "inspection.errors")
     modules = tuple(importlib.import_module(name) for name in names)
     for other in [name for name, module in sys.modules.items() if is_of_template(module)]:
         del sys.modules[other]

@@ -20,7 +20,8 @@ from core.layers.language_model import TokenLoss  # noqa: E402
 from extras.distillation.pseudo_labels import label_record  # noqa: E402
 from extras.distillation.soft_texts import weigh_texts  # noqa: E402
 from generation.settings import TargetTokens  # noqa: E402
-from task.data import PairGenerator, read_examples  # noqa: E402
+from task.data import PairGenerator  # noqa: E402
+from task.records import read_examples  # noqa: E402
 
 WORKER = ROOT / "tests/replica_worker.py"
 

@@ -15,7 +15,7 @@ from extras.doctor import checking
 
 PROJECT = use_template("relation_extraction")
 from inspection import checks  # noqa: E402
-from task.data import collect_predicates, read_examples  # noqa: E402
+from task.records import collect_predicates, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 SAMPLE = ROOT / "baselines/relation_extraction_sample"
@@ -100,8 +100,9 @@ def test_what_train_prints():
     losses = " - ".join(f"{name}: {number}" for name in [*names, "dev_f1"])
     assert first == "..."
     assert re.fullmatch(rf"{batches}/{batches} - \d+s - \d+ms/step - {losses}", epoch)
-    pattern = f_string("train.py", "best dev F1 {run.best_score():.4f}; see {run.name}/report.html")
-    assert pattern.fullmatch(best)[1] == f"{REFERENCE['dev']['f1']:.4f}"
+    words = "best dev {MONITOR} {run.best_score():.4f}; see {run.name}/report.html"
+    metric, value, _ = f_string("train.py", words).fullmatch(best).groups()
+    assert value == f"{REFERENCE['dev'][metric]:.4f}"
 
 
 def test_what_evaluate_prints(capsys):

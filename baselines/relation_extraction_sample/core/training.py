@@ -18,7 +18,7 @@ from core.devices.strategy import Strategy
 from core.encoders.encoder import save_encoder
 from core.exact.dropout import place_dropout
 from core.fast.adamw import AdamW
-from core.runs.callbacks import EpochsOfTraining, KeepLossSums
+from core.runs.callbacks import EpochsOfTraining, KeepLossSums, PositionCounter
 from core.runs.run import Run
 from core.scores.evaluation import DevScorer, OwnWeights
 from core.step import Models
@@ -104,6 +104,7 @@ class Training:
 
     def fit(self, callbacks: list[keras.callbacks.Callback]) -> None:
         """Train from the run's position to the last step."""
+        callbacks = [PositionCounter(self.run, len(self.batches)), *callbacks]
         with self.batches.own_errors():
             if self.loop:
                 self.loop(self, callbacks)

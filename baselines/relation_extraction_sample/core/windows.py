@@ -43,8 +43,8 @@ class WindowGenerator(DataGenerator):
         self.windows = [window for group in windows for window in group]
         self.example_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
         super().__init__([*map(len, self.windows)], batch_size, settings.buckets, settings.seed)
-        taught = zip(self.example_of, self.windows, strict=True) if labels else ()
-        self.labels = [self.label_window(self.examples[record], own) for record, own in taught]
+        pairs = zip(self.example_of, self.windows, strict=True) if labels else ()
+        self.labels = [self.label_window(self.examples[number], window) for number, window in pairs]
         self.measure()
 
     def label_window(self, example: Any, window: Window) -> Any:

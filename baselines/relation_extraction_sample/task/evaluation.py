@@ -7,9 +7,10 @@ from core.base.files import project_path
 from core.base.words import excerpt
 from core.data.records import name_file
 from core.scores.evaluation import DevScorer, Evaluation
-from task.data import Example, Triple, TripleGenerator
+from task.data import TripleGenerator
 from task.decode import Candidates, above, predict_triples, prediction_records
 from task.metrics import score, tune_threshold
+from task.records import Example, Triple
 
 
 def evaluate(

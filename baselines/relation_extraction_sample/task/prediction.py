@@ -8,9 +8,10 @@ import keras
 from core.devices.strategy import Strategy
 from core.prediction.loading import TrainedRuns, load_trained
 from core.step import Models
-from task.data import Example, TripleGenerator
+from task.data import TripleGenerator
 from task.decode import Candidates, predict_triples, select_triples
 from task.model import build_models
+from task.records import Example
 from task.settings import Settings
 
 # What the members of an ensemble must share besides tokens and labels.

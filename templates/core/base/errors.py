@@ -43,6 +43,10 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
         try:
             main()
             wait_for_workers()
+            sys.stdout.flush()
+        except BrokenPipeError:  # who reads the output has seen enough, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
         except InputError as error:
             all_workers().leave(f"error: {error}")
         except EndedWell as end:

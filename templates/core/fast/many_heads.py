@@ -30,22 +30,16 @@ def pays(heads: int) -> bool:
 
 
 def loss_of_heads(
-    parts: tuple[Tensor, ...], mask: Tensor, labels: Tensor, weight: Tensor | None, spans: bool
+    parts: tuple[Tensor, ...], possible: Tensor, labels: Tensor, weight: Tensor | None
 ) -> Tensor:
     """Return the loss of each example, `[batch]`: what `SparseMultilabelLoss` says.
 
     Args:
         parts: of the scores, of heads that share queries and keys. Others would gain nothing.
-        mask: `[batch, length]`, 0 for padding.
+        possible: `[batch, length, length]`, false for pairs that are none.
         labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones.
         weight: `[batch, heads]`; None: 1.
-        spans: j < i is impossible.
     """
-    mask = tf.cast(mask, "bool")
-    possible = mask[:, :, None] & mask[:, None, :]
-    if spans:
-        positions = tf.range(tf.shape(mask)[1])
-        possible &= positions[:, None] <= positions[None, :]
     weight = tf.ones(tf.shape(labels)[:2]) if weight is None else tf.cast(weight, "float32")
 
     @tf.custom_gradient

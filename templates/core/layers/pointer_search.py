@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 import tensorflow as tf
 from keras import ops
 
-from core.layers.pointers import Parts, mask_impossible, pair_scores
+from core.layers.global_pointer import Parts, pair_scores
+from core.layers.pointers import mask_impossible
 
 
 def best_spans(models: Sequence[Parts], mask, most: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -45,6 +46,44 @@ def best_spans(models: Sequence[Parts], mask, most: int) -> tuple[tf.Tensor, tf.
     kinds = (tf.float32, tf.int32)
     values, places = tf.map_fn(best_of, heads, parallel_iterations=1, fn_output_signature=kinds)
     return tf.transpose(values, (1, 0, 2)), tf.transpose(places, (1, 0, 2))
+
+
+def split_cells(cells: tf.Tensor, length: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Return the head, the first token and the last token of cells, as `best_spans` numbers them.
+
+    Example: of grids of 5 tokens, 43 = (1 * 5 + 3) * 5 + 3.
+
+    >>> [int(part) for part in split_cells(tf.constant(43), tf.constant(5))]
+    [1, 3, 3]
+    """
+    return cells // length**2, cells // length % length, cells % length
+
+
+def top_cells(grid: tf.Tensor, most: int) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    """Return the highest values of a grid `[batch, ...]`, and where they are.
+
+    Args:
+        grid: with one axis or more after the first.
+        most: values of each row, unless there are fewer.
+
+    Returns:
+        Values `[batch, n]`, highest first, and their index on each axis after the first. Of equal
+        values the first one in the grid comes first.
+
+    Example: the highest value is in row 1, column 0.
+
+    >>> values, (rows, columns) = top_cells(tf.constant([[[1.0, 2.0], [9.0, 3.0]]]), most=1)
+    >>> values.numpy().tolist(), rows.numpy().tolist(), columns.numpy().tolist()
+    ([[9.0]], [[1]], [[0]])
+    """
+    sizes = tf.unstack(tf.shape(grid)[1:])
+    cells = tf.reduce_prod(sizes)
+    values, places = tf.math.top_k(tf.reshape(grid, (-1, cells)), tf.minimum(most, cells))
+    indices = []
+    for size in reversed(sizes):
+        indices.append(places % size)
+        places //= size
+    return values, indices[::-1]
 
 
 def score_pairs(models: Sequence[Parts], heads, rows, columns) -> tf.Tensor:

@@ -17,7 +17,8 @@ from inspection.checks import (
     find_reach_faults,
     measure_reach,
 )
-from task.data import EventGenerator, collect_schema, read_examples
+from task.data import EventGenerator
+from task.records import collect_schema, read_examples
 from task.settings import Settings
 
 

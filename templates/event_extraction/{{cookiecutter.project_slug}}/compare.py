@@ -12,8 +12,8 @@ from core.base.errors import command
 from core.base.extras import need
 from core.runs.scores import read_scores
 from inspection.errors import read_prediction
-from task.data import read_examples
 from task.metrics import count_matches, score_labels
+from task.records import read_examples
 from task.settings import Settings
 
 

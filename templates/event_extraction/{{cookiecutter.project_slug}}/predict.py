@@ -13,9 +13,9 @@ from core.base.files import check_destination, write_json_lines
 from core.runs.members import tuned_threshold
 from formats.duee import duee_record
 from formats.records import prediction_records
-from task.data import Example, read_examples
 from task.decode import keep_events
 from task.prediction import load_runs, predict
+from task.records import Example, read_examples
 
 
 @command

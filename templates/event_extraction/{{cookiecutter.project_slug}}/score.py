@@ -7,8 +7,8 @@ from core.base.errors import command
 from core.base.extras import need
 from core.scores.precision_recall import print_precision_recall_f1
 from evaluate import TITLES
-from task.data import Event, Example, read_example, read_examples
 from task.metrics import score
+from task.records import Event, Example, read_example, read_examples
 
 
 @command

@@ -13,7 +13,8 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
-from core.batches import DataGenerator, record_weights
+from core.batches import DataGenerator
+from core.data.records import record_weights
 from extras.cache.plans import plan
 from extras.cache.sources import Block, Examples, Source, size_of
 from extras.cache.storage import (

@@ -11,7 +11,7 @@ from core.data.records import collect
 from extras.competition.lists import LISTWISE, collect_lists, read_relevance
 from extras.competition.paths import consistent
 from extras.competition.targets import collect_numbers, read_targets, scaled_targets
-from task.data import Example, Labels, read_labelled
+from task.records import Example, Labels, read_labelled
 
 
 @dataclass(frozen=True)

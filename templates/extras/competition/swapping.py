@@ -17,7 +17,8 @@ from core.base.errors import InputError
 from core.batches import Batch
 from core.training import Training
 from extras.competition.settings import Settings
-from task.data import Example, ExampleGenerator, Labels
+from task.data import ExampleGenerator
+from task.records import Example, Labels
 
 DRAW = 7  # separates these random numbers from others of the same seed
 IN_OTHER_ORDER = "in_other_order"  # where a generator keeps its examples in the other order

@@ -229,7 +229,9 @@ def find_columns(
     targets, label = find_gold(path, header, settings, require_labels)
     group = column(table.group_column, "group_column")
     fold_group = column(table.fold_group_column, "fold_group_column", require_labels)
-    weight = column(table.weight_column, "weight_column", require_labels)
+    # Only the training file needs weights.
+    weighted = require_labels and Path(path) == project_path(settings.train_file)
+    weight = column(table.weight_column, "weight_column", weighted)
     if not is_table(path):
         group, fold_group, weight = (
             found or (name if name in header else None)

@@ -41,9 +41,9 @@ from core.runs.members import (  # noqa: E402
 from core.runs.scores import read_scores  # noqa: E402
 from extras.distillation.pseudo_labels import label_record  # noqa: E402
 from extras.distillation.teachers import mean_of, note_path, note_teachers  # noqa: E402
-from task.data import read_examples  # noqa: E402
 from task.prediction import load_runs  # noqa: E402
 from task.prediction import predict as predict_examples  # noqa: E402
+from task.records import read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 ENTITIES = "Named-entity recognition"

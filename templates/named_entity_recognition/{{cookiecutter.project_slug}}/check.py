@@ -18,7 +18,8 @@ from inspection.checks import (
     find_reach_faults,
     measure_reach,
 )
-from task.data import EntityGenerator, collect_schema, read_examples
+from task.data import EntityGenerator
+from task.records import collect_schema, read_examples
 from task.settings import Settings
 
 

@@ -14,8 +14,8 @@ from core.base.files import read_json
 from core.base.settings import read_settings, saved_settings
 from inspection.errors import read_prediction
 from library.thresholds import f_beta
-from task.data import read_examples
 from task.metrics import count_matches, score_types
+from task.records import read_examples
 from task.settings import Settings
 
 

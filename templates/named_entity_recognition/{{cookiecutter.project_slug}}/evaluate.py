@@ -11,9 +11,9 @@ from core.base.errors import command
 from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
 from core.scores.precision_recall import print_precision_recall_f1
-from task.data import read_examples
 from task.evaluation import evaluate, load_thresholds
 from task.prediction import load_runs, predict
+from task.records import read_examples
 
 
 @command

@@ -13,10 +13,10 @@ from core.base.files import check_destination, write_json_lines
 from formats.conll import is_conll
 from formats.records import prediction_records
 from formats.submission import write_submission
-from task.data import Example, Schema, read_examples
 from task.decode import keep_entities
 from task.evaluation import load_thresholds
 from task.prediction import load_runs, predict
+from task.records import Example, Schema, read_examples
 
 
 @command

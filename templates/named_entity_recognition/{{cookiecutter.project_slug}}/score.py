@@ -12,8 +12,8 @@ from core.base.settings import read_settings
 from core.data.records import Id
 from core.scores.precision_recall import print_precision_recall_f1
 from formats.conll import file_scheme, is_conll, read_conll
-from task.data import Entity, Example, read_example, read_examples
 from task.metrics import score
+from task.records import Entity, Example, read_example, read_examples
 from task.settings import Settings
 
 

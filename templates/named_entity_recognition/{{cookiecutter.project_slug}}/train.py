@@ -15,17 +15,18 @@ from core.encoders.encoder import load_encoder, load_tokenizer
 from core.optimizer import make_optimizer
 from core.prediction.predictor import Predictor
 from core.report.report import write_report
-from core.runs.callbacks import Checkpoint, PositionCounter
+from core.runs.callbacks import Checkpoint
 from core.runs.finishing import end_training, finish_run
 from core.runs.opening import open_run
 from core.runs.run import Run
 from core.scores.evaluator import Evaluator
 from core.training import Training
 from inspection.errors import find_errors
-from task.data import EntityGenerator, Example, collect_schema, read_examples
+from task.data import EntityGenerator
 from task.decode import make_selector
 from task.evaluation import EntityScorer, monitor_of, name_score
 from task.model import build_models
+from task.records import Example, collect_schema, read_examples
 from task.settings import Settings
 
 
@@ -74,7 +75,7 @@ def train(
 
     encoding = (tokenizer, schema.types, models.encoder_inputs, settings)
     batches = EntityGenerator.of(train_examples, *encoding, batch_size)
-    # No labels: what is predicted for dev is compared with its records.
+    # False: no labels, since predictions for dev are compared with its records.
     dev_batches = EntityGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, make_selector(settings.tagger))
     scorer = EntityScorer(predictor, dev_batches, settings, schema.flat)
@@ -84,13 +85,12 @@ def train(
     with strategy.scope():
         training.prepare()  # extras may change any part of it, such as layers of the models
         models.training.compile(make_optimizer(training), **training.compile_options)
-    # Creates the run's folder, or restores the checkpoint of an interrupted run.
+    # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, asdict(schema))
-    # Feeds the batches to Keras's `fit`. After each epoch the evaluator scores dev, and keeps the
-    # weights unless an earlier score named `monitor` was higher.
+    # Keras's `fit`: after each epoch the evaluator scores dev, and keeps the weights unless an
+    # earlier score named `monitor` was higher.
     evaluator = Evaluator(training)
-    counter = PositionCounter(run, len(training.batches))
-    training.fit([counter, evaluator, Checkpoint(run, settings)])
+    training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # scores averaged weights, if an extra keeps some
 
 

@@ -10,7 +10,7 @@ from core.devices.strategy import Strategy, global_batch_size, make_strategy
 from core.optimizer import make_optimizer
 from core.prediction.predictor import Predictor
 from core.report.report import write_report
-from core.runs.callbacks import Checkpoint, PositionCounter
+from core.runs.callbacks import Checkpoint
 from core.runs.finishing import end_training, finish_run
 from core.runs.opening import open_run
 from core.runs.run import Run
@@ -65,12 +65,12 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
     with strategy.scope():
         training.prepare()  # extras may change any part of it, such as layers of the models
         models.training.compile(make_optimizer(training), **training.compile_options)
-    # Creates the run's folder, or restores the checkpoint of an interrupted run.
+    # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, labels=None)
-    # Feeds the batches to Keras's `fit`. After each epoch the evaluator scores dev, and keeps the
-    # weights unless an earlier score named `monitor` was higher.
+    # Keras's `fit`: after each epoch the evaluator scores dev, and keeps the weights unless an
+    # earlier score named `monitor` was higher.
     evaluator = Evaluator(training)
-    training.fit([PositionCounter(run, len(batches)), evaluator, Checkpoint(run, settings)])
+    training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # scores averaged weights, if an extra keeps some
 
 

@@ -18,7 +18,8 @@ from inspection.checks import (
     find_unspaced_answers,
     measure_reach,
 )
-from task.data import AnswerGenerator, check_answers, read_examples, tokenizer_texts
+from task.data import AnswerGenerator, check_answers
+from task.records import read_examples, tokenizer_texts
 from task.settings import Settings
 
 

@@ -12,8 +12,8 @@ from core.base.errors import command
 from core.base.extras import need
 from core.base.files import read_json
 from inspection.comparison import compare_kinds, read_answer
-from task.data import read_examples
 from task.metrics import score_records
+from task.records import read_examples
 from task.settings import Settings
 
 

@@ -11,9 +11,9 @@ from core.base.errors import command
 from core.runs.members import tuned_threshold
 from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
-from task.data import read_examples
 from task.evaluation import evaluate
 from task.prediction import load_runs, predict
+from task.records import read_examples
 
 
 @command

@@ -12,8 +12,8 @@ from core.base.extras import ask
 from core.base.files import check_destination, write_json, write_json_lines
 from core.runs.members import tuned_threshold
 from formats.records import prediction_records
-from task.data import Example, read_examples
 from task.prediction import load_runs, predict
+from task.records import Example, read_examples
 
 
 @command

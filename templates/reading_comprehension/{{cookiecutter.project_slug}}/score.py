@@ -10,8 +10,8 @@ from core.base.errors import InputError, command
 from core.base.extras import need
 from core.base.settings import read_settings
 from inspection.comparison import read_answer
-from task.data import Example, read_examples
 from task.metrics import score
+from task.records import Example, read_examples
 from task.settings import Settings
 
 

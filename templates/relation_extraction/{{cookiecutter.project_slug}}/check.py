@@ -17,7 +17,8 @@ from inspection.checks import (
     find_reach_faults,
     measure_reach,
 )
-from task.data import TripleGenerator, collect_predicates, read_examples
+from task.data import TripleGenerator
+from task.records import collect_predicates, read_examples
 from task.settings import Settings
 
 

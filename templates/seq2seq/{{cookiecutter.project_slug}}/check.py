@@ -17,8 +17,9 @@ from inspection.checks import (
     find_unspaced_targets,
     measure_reach,
 )
-from task.data import PairGenerator, pack_pairs, read_examples
+from task.data import PairGenerator, pack_pairs
 from task.model import build_models, load_tokenizer_and_encoder
+from task.records import read_examples
 from task.settings import Settings
 
 

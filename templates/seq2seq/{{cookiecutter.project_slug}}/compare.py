@@ -15,7 +15,7 @@ from core.base.files import read_json
 from core.base.settings import read_settings, saved_settings
 from core.report.report import name_score
 from inspection.comparison import STATISTICS, check_same_scores, compare_lengths, read_columns
-from task.data import read_examples
+from task.records import read_examples
 from task.settings import Settings
 
 

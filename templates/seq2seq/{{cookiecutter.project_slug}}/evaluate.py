@@ -11,9 +11,9 @@ from core.report.report import name_score
 from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
 from generation.settings import add_generation_flags, read_generation_flags
-from task.data import read_examples
 from task.evaluation import evaluate
 from task.prediction import find_perplexity, load_runs, predict
+from task.records import read_examples
 
 
 @command

@@ -13,9 +13,9 @@ from core.base.errors import InputError, command
 from core.base.extras import ask
 from core.base.files import check_destination, write_json_lines, write_text
 from generation.settings import add_generation_flags, check_n_best, read_generation_flags
-from task.data import Example, read_examples
 from task.decode import prediction_records
 from task.prediction import load_runs, predict
+from task.records import Example, read_examples
 
 
 @command

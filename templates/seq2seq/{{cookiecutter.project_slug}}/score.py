@@ -10,8 +10,8 @@ from core.base.errors import InputError, command
 from core.base.extras import need
 from core.base.settings import read_settings
 from core.report.report import name_score
-from task.data import Example, read_examples
 from task.metrics import score, score_records
+from task.records import Example, read_examples
 from task.settings import Settings
 
 

@@ -14,7 +14,7 @@ from core.devices.strategy import Strategy, global_batch_size, make_strategy
 from core.optimizer import make_optimizer
 from core.prediction.predictor import Predictor
 from core.report.report import name_score, write_report
-from core.runs.callbacks import Checkpoint, PositionCounter
+from core.runs.callbacks import Checkpoint
 from core.runs.finishing import end_training, finish_run
 from core.runs.opening import open_run
 from core.runs.run import Run
@@ -22,10 +22,11 @@ from core.scores.evaluator import Evaluator
 from core.training import Training
 from generation.tokenizers import find_target_tokens
 from inspection.errors import find_errors
-from task.data import Example, PairGenerator, SourceGenerator, pack_pairs, read_examples
+from task.data import PairGenerator, SourceGenerator, pack_pairs
 from task.evaluation import TextScorer
 from task.model import build_models, load_tokenizer_and_encoder
 from task.prediction import make_writer
+from task.records import Example, read_examples
 from task.settings import Settings
 
 
@@ -71,28 +72,26 @@ def train(
         models = build_models(encoder, settings)
 
     tokens = find_target_tokens(tokenizer, encoder)
-    encoding = (tokenizer, models.encoder_inputs, settings)
-    pairs = PairGenerator.of(train_examples, tokens, *encoding, batch_size)
+    inputs, size = models.encoder_inputs, settings.prediction_batch_size
+    pairs = PairGenerator.of(train_examples, tokens, tokenizer, inputs, settings, batch_size)
     batches = pack_pairs(pairs, settings)
     # Dev is written with `evaluate_beams`, by default 1, which is several times as fast as the
     # search of predict.py and evaluate.py, whose scores are often higher.
-    quick = settings.generating(decoding="beam", beams=settings.generation.evaluate_beams)
-    encoding, size = (tokenizer, models.encoder_inputs, quick), settings.prediction_batch_size
-    dev_batches = SourceGenerator.of(dev_examples, *encoding, size)
-    writer = make_writer([models.inference], tokenizer, tokens, quick)
+    of_dev = settings.generating(decoding="beam", beams=settings.generation.evaluate_beams)
+    dev_batches = SourceGenerator.of(dev_examples, tokenizer, inputs, of_dev, size)
+    writer = make_writer([models.inference], tokenizer, tokens, of_dev)
     scorer = TextScorer(Predictor([writer], strategy), dev_batches, settings, tokenizer)
 
     training = Training(settings, strategy, run, models, batches, scorer, settings.monitor)
     with strategy.scope():
         training.prepare()  # extras may change any part of it, such as layers of the models
         models.training.compile(make_optimizer(training), **training.compile_options)
-    # Creates the run's folder, or restores the checkpoint of an interrupted run.
+    # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, asdict(tokens))
-    # Feeds the batches to Keras's `fit`. After each epoch the evaluator scores dev, and keeps the
-    # weights unless an earlier score named `monitor` was higher.
+    # Keras's `fit`: after each epoch the evaluator scores dev, and keeps the weights unless an
+    # earlier score named `monitor` was higher.
     evaluator = Evaluator(training)
-    counter = PositionCounter(run, len(training.batches))
-    training.fit([counter, evaluator, Checkpoint(run, settings)])
+    training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # scores averaged weights, if an extra keeps some
 
 

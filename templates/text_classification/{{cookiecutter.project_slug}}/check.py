@@ -20,13 +20,8 @@ from inspection.checks import (
     measure_tokens,
     show_records,
 )
-from task.data import (
-    ExampleGenerator,
-    check_kind,
-    collect_targets,
-    read_examples,
-    tokenizer_texts,
-)
+from task.data import ExampleGenerator
+from task.records import check_kind, collect_targets, read_examples, tokenizer_texts
 from task.settings import Settings
 
 

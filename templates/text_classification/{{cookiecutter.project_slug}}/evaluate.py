@@ -14,9 +14,9 @@ from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
 from core.scores.precision_recall import print_precision_recall_f1
 from floor import find_floor
-from task.data import check_kind, read_examples
 from task.evaluation import evaluate
 from task.prediction import load_runs, predict, read_threshold, restore_labels
+from task.records import check_kind, read_examples
 
 
 @command

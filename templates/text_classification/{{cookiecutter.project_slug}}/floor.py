@@ -25,10 +25,10 @@ from core.runs.opening import record_hashes
 from core.runs.provenance import provenance
 from core.runs.scores import read_scores
 from core.scores.evaluation import Evaluation
-from task.data import Example, Labels, check_kind, collect_targets, read_examples
 from task.decode import Candidates, make_candidates, threshold_of
 from task.evaluation import evaluate
 from task.metrics import choose_metric
+from task.records import Example, Labels, check_kind, collect_targets, read_examples
 from task.settings import FLOOR, Settings
 
 FOLDER = PROJECT / "runs" / FLOOR

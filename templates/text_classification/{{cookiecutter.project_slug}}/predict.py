@@ -12,9 +12,9 @@ from core.base.errors import command
 from core.base.extras import ask
 from core.base.files import check_destination
 from submission import refuse_sample, write_submission
-from task.data import Example, check_kind, read_examples
 from task.decode import prediction_records
 from task.prediction import load_runs, predict, read_threshold, restore_labels
+from task.records import Example, check_kind, read_examples
 
 
 @command

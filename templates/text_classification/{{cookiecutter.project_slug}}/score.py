@@ -9,7 +9,7 @@ from core.base.settings import read_settings
 from core.base.words import column
 from core.scores.precision_recall import print_precision_recall_f1
 from inspection.scoring import read_record, score_predictions
-from task.data import read_examples
+from task.records import read_examples
 from task.settings import Settings
 
 

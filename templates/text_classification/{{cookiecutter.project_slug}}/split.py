@@ -12,7 +12,7 @@ from core.base.errors import command
 from core.base.extras import need
 from core.base.settings import read_settings
 from inspection.folds import fold_keys
-from task.data import read_examples
+from task.records import read_examples
 from task.settings import Settings
 
 

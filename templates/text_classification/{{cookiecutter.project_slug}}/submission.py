@@ -10,7 +10,7 @@ from core.base.errors import InputError
 from core.base.extras import need
 from core.base.files import check_destination, project_path, write_json_lines, write_text
 from core.prediction.loading import TrainedRuns
-from task.data import Labels
+from task.records import Labels
 
 DELIMITERS = {".tsv": "\t", ".csv": ","}
 # --sample, --columns and --values of the command line.

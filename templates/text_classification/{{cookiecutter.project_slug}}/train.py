@@ -15,7 +15,7 @@ from core.encoders.encoder import load_encoder, load_tokenizer
 from core.optimizer import make_optimizer
 from core.prediction.predictor import Predictor
 from core.report.report import write_report
-from core.runs.callbacks import Checkpoint, PositionCounter
+from core.runs.callbacks import Checkpoint
 from core.runs.finishing import end_training, finish_run
 from core.runs.opening import open_run
 from core.runs.run import Run
@@ -25,17 +25,11 @@ from core.scores.evaluator import Evaluator
 from core.training import Training
 from floor import keep_floor, score_floor
 from inspection.errors import find_errors
-from task.data import (
-    Example,
-    ExampleGenerator,
-    check_kind,
-    collect_targets,
-    read_examples,
-    tokenizer_texts,
-)
+from task.data import ExampleGenerator
 from task.evaluation import LabelScorer
 from task.metrics import choose_metric
 from task.model import build_models
+from task.records import Example, check_kind, collect_targets, read_examples, tokenizer_texts
 from task.settings import Settings
 
 
@@ -90,7 +84,7 @@ def train(
     encoding = (tokenizer, labels, inputs, settings)
     size = settings.prediction_batch_size
     batches = ExampleGenerator.of(train_examples, *encoding, batch_size)
-    # No labels: what is predicted for dev is compared with its records.
+    # False: no labels, since predictions for dev are compared with its records.
     dev_batches = ExampleGenerator.of(dev_examples, *encoding, size, False)
     scorer = LabelScorer(Predictor([models.inference], strategy), dev_batches, settings)
     monitor = choose_metric(settings.metric, labels, dev_examples)
@@ -99,13 +93,12 @@ def train(
     with strategy.scope():
         training.prepare()  # extras may change any part of it, such as layers of the models
         models.training.compile(make_optimizer(training), **training.compile_options)
-    # Creates the run's folder, or restores the checkpoint of an interrupted run.
+    # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, asdict(labels))
-    # Feeds the batches to Keras's `fit`. After each epoch the evaluator scores dev, and keeps the
-    # weights unless an earlier score named `monitor` was higher.
+    # Keras's `fit`: after each epoch the evaluator scores dev, and keeps the weights unless an
+    # earlier score named `monitor` was higher.
     evaluator = Evaluator(training)
-    counter = PositionCounter(run, len(training.batches))
-    training.fit([counter, evaluator, Checkpoint(run, settings)])
+    training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # scores averaged weights, if an extra keeps some
 
 

@@ -6,8 +6,8 @@ python train_floor.py [--KEY VALUE ...]        train.py trains it too, unless --
 from core.base.errors import command
 from core.base.settings import read_settings
 from floor import keep_floor, score_floor
-from task.data import collect_targets
 from task.metrics import choose_metric
+from task.records import collect_targets
 from task.settings import Settings
 from train import read_files
 

@@ -26,9 +26,10 @@ from core.prediction.predictor import Predictor  # noqa: E402
 from extras.doctor import model_checks  # noqa: E402
 from extras.tpu import static_checks  # noqa: E402
 from library.graph import events_at  # noqa: E402
-from task.data import Event, EventGenerator, Example, collect_schema  # noqa: E402
+from task.data import EventGenerator  # noqa: E402
 from task.decode import make_selector, predict_events  # noqa: E402
 from task.model import build_models  # noqa: E402
+from task.records import Event, Example, collect_schema  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 LABELS, BATCH, LENGTH = 2, 4, 5

@@ -12,7 +12,6 @@ from extras.comparison.comparison import compare_columns, compare_labels  # noqa
 from formats.records import prediction_records  # noqa: E402
 from inspection.errors import find_errors, read_prediction  # noqa: E402
 from library.graph import Graph, eased, mentions_of  # noqa: E402
-from task.data import Event, Example, read_example  # noqa: E402
 from task.decode import keep_events  # noqa: E402
 from task.evaluation import describe, evaluate  # noqa: E402
 from task.metrics import (  # noqa: E402
@@ -23,6 +22,7 @@ from task.metrics import (  # noqa: E402
     score,
     tune_threshold,
 )
+from task.records import Event, Example, read_example  # noqa: E402
 
 TEXT = "abcdABba哈哈cdxy"
 TYPES, ROLES = ("buy", "merge", "收购"), ("who", "what", "when")

@@ -18,15 +18,7 @@ from formats.records import prediction_records  # noqa: E402
 from inspection import checks  # noqa: E402
 from library import graph  # noqa: E402
 from library.graph import Graph, events_at  # noqa: E402
-from task.data import (  # noqa: E402
-    Event,
-    Example,
-    Schema,
-    collect_schema,
-    link_cells,
-    pointer_labels,
-    tag_labels,
-)
+from task.data import link_cells, pointer_labels, tag_labels  # noqa: E402
 from task.decode import (  # noqa: E402
     MOST_SPANS,
     decode_pointers,
@@ -34,6 +26,7 @@ from task.decode import (  # noqa: E402
     make_graph,
     make_selector,
 )
+from task.records import Event, Example, Schema, collect_schema  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 TEXT = "a b c d e f g h i j k l"

@@ -27,7 +27,7 @@ from formats.conll import (  # noqa: E402
 from formats.records import prediction_records  # noqa: E402
 from formats.submission import write_submission  # noqa: E402
 from inspection.checks import find_few_overlaps  # noqa: E402
-from task.data import Entity, find_schema, read_examples  # noqa: E402
+from task.records import Entity, find_schema, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 BIO = "Ada\tNN\tB-PER\nQuill\tNN\tI-PER\nwept\tVB\tO\n\n"

@@ -16,7 +16,7 @@ from extras.tpu import static_checks  # noqa: E402
 from formats.conll import whole_tokens  # noqa: E402
 from inspection.checks import find_reach_faults, find_slips, measure_reach  # noqa: E402
 from task import decode  # noqa: E402
-from task.data import Entity, EntityGenerator, Example, Schema, tag_labels  # noqa: E402
+from task.data import EntityGenerator, tag_labels  # noqa: E402
 from task.decode import (  # noqa: E402
     MOST_SPANS,
     make_selector,
@@ -25,6 +25,7 @@ from task.decode import (  # noqa: E402
     snap_to_tokens,
 )
 from task.model import build_models  # noqa: E402
+from task.records import Entity, Example, Schema  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 TEXTS = ["Ada met Bo in New York City.", "Bo of York University slept.", "Nobody wept."]

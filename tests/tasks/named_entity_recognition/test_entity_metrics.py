@@ -14,10 +14,10 @@ from core.base.settings import with_tables  # noqa: E402
 from core.scores.thresholds import best_threshold  # noqa: E402
 from formats.conll import find_chunks, parse_tag  # noqa: E402
 from library.thresholds import best_cut, f_beta  # noqa: E402
-from task.data import Entity, Example  # noqa: E402
 from task.decode import Found, keep_entities, rank  # noqa: E402
 from task.evaluation import evaluate, load_thresholds  # noqa: E402
 from task.metrics import count_matches, score, tune_thresholds  # noqa: E402
+from task.records import Entity, Example  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 KNOWN = json.loads(NUMBERS.read_text(encoding="utf-8"))

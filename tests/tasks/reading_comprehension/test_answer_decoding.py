@@ -17,7 +17,7 @@ from extras.regularization.losses import change_losses  # noqa: E402
 from extras.regularization.settings import Table  # noqa: E402
 from formats.records import prediction_records  # noqa: E402
 from inspection import comparison, errors  # noqa: E402
-from task import data, decode, evaluation, model  # noqa: E402
+from task import data, decode, evaluation, model, records  # noqa: E402
 from task.decode import Candidate  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -200,7 +200,7 @@ class Windows:
 
 
 def example(identity, answers=((10, 13),), context=None):
-    return data.Example(identity, "Who?", context or "0123456789" * 6, tuple(answers), (), 1)
+    return records.Example(identity, "Who?", context or "0123456789" * 6, tuple(answers), (), 1)
 
 
 def test_windows_of_a_question_are_merged_and_the_surest_wins():

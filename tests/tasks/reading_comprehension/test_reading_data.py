@@ -11,7 +11,7 @@ from core.base.errors import InputError  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
 from inspection import checks  # noqa: E402
 from score import read_submission  # noqa: E402
-from task import data  # noqa: E402
+from task import data, records  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 QUESTION = "Who founded Zenco?"
@@ -23,7 +23,7 @@ INPUTS = ["token_ids", "segment_ids", "padding_mask"]
 
 
 def make(question=QUESTION, context=CONTEXT, answers=((0, 9),), texts=(), identity="a", line=1):
-    return data.Example(identity, question, context, tuple(answers), tuple(texts), line)
+    return records.Example(identity, question, context, tuple(answers), tuple(texts), line)
 
 
 def bert():

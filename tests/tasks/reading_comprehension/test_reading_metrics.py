@@ -14,7 +14,7 @@ use_template("reading_comprehension")
 
 from library.segments import split_words  # noqa: E402
 from task import metrics  # noqa: E402
-from task.data import Example  # noqa: E402
+from task.records import Example  # noqa: E402
 
 ENGLISH = (
     "The Ash Mill", "the ash-mill!", "ash mill", "An old mill, in Belmora", "a", "The",

@@ -13,7 +13,7 @@ from core.data.tokens import Window, split_into_windows, train_tokenizer  # noqa
 from core.encoders.encoder import BertEncoder  # noqa: E402
 from core.prediction.predictor import Predictor  # noqa: E402
 from inspection import checks  # noqa: E402
-from task.data import Example, Triple, TripleGenerator, entity_head_count  # noqa: E402
+from task.data import TripleGenerator, entity_head_count  # noqa: E402
 from task.decode import (  # noqa: E402
     LOWEST_LOGIT,
     MOST_SPANS,
@@ -26,6 +26,7 @@ from task.decode import (  # noqa: E402
 from task.evaluation import evaluate  # noqa: E402
 from task.metrics import count_matches, score, tune_threshold  # noqa: E402
 from task.model import build_models  # noqa: E402
+from task.records import Example, Triple  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 PREDICATES = ("born_in", "出生于", "works_for")

@@ -39,8 +39,9 @@ from generation.texts import (  # noqa: E402
     read_texts,
 )
 from generation.tokenizers import train_text_tokenizer  # noqa: E402
-from task.data import Example, PairGenerator  # noqa: E402
+from task.data import PairGenerator  # noqa: E402
 from task.model import build_models, writing_layers  # noqa: E402
+from task.records import Example  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 LENGTH = 5

@@ -35,15 +35,9 @@ from inspection.checks import (  # noqa: E402
     measure_reach,
 )
 from score import read_lines  # noqa: E402
-from task.data import (  # noqa: E402
-    NO_TOKEN,
-    Example,
-    PairGenerator,
-    SourceGenerator,
-    encode,
-    read_examples,
-)
+from task.data import NO_TOKEN, PairGenerator, SourceGenerator, encode  # noqa: E402
 from task.model import build_models, find_positions, keep_rows  # noqa: E402
+from task.records import Example, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 INPUTS = ("token_ids", "segment_ids", "padding_mask")

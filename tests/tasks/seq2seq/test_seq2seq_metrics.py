@@ -12,13 +12,13 @@ from conftest import use_template
 use_template("seq2seq")
 
 from extras.comparison.comparison import compare_columns  # noqa: E402
-from task.data import Example  # noqa: E402
 from task.metrics import (  # noqa: E402
     WordsAndIdeographs,
     bleu_score,
     score,
     score_records,
 )
+from task.records import Example  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 ENGLISH = "the a Fox river bank is at on near 3.5 £20-25 family-friendly , . ! Zenby's".split()

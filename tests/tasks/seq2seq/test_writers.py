@@ -42,8 +42,9 @@ from extras.recompute.recompute import recompute_layers  # noqa: E402
 from extras.writers import hooks, naming, packing  # noqa: E402
 from generation.search import Writer  # noqa: E402
 from generation.settings import GenerationTable, TargetTokens  # noqa: E402
-from task.data import Example, PairGenerator, encode_sources, pack_pairs  # noqa: E402
+from task.data import PairGenerator, encode_sources, pack_pairs  # noqa: E402
 from task.model import build_models, load_backbone, writing_layers  # noqa: E402
+from task.records import Example  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 NUMBERS = json.loads((ROOT / "tests/tasks/seq2seq/writer_numbers.json").read_text(encoding="utf-8"))

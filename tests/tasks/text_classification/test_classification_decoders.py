@@ -29,14 +29,9 @@ from core.encoders.encoder import load_encoder, load_tokenizer  # noqa: E402
 from extras.competition.examples import NumberExample  # noqa: E402
 from extras.tpu.static_checks import find_dynamic_shapes  # noqa: E402
 from extras.writers.decoder import PromptWriter  # noqa: E402
-from task.data import (  # noqa: E402
-    Example,
-    ExampleGenerator,
-    Labels,
-    collect_targets,  # noqa: E402
-    encode_examples,
-)
+from task.data import ExampleGenerator, encode_examples  # noqa: E402
 from task.model import build_models  # noqa: E402
+from task.records import Example, Labels, collect_targets  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 NUMBERS = json.loads((ROOT / "tests/tasks/seq2seq/writer_numbers.json").read_text("utf-8"))

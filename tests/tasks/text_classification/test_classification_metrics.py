@@ -12,9 +12,9 @@ PROJECT = use_template("text_classification")
 from extras.comparison.comparison import compare_columns  # noqa: E402
 from inspection.score_parts import read_score, score_parts  # noqa: E402
 from task import metrics  # noqa: E402
-from task.data import Example, Labels, collect_labels  # noqa: E402
 from task.decode import choose_labels, make_candidates, read_prediction  # noqa: E402
 from task.evaluation import evaluate, tune_threshold  # noqa: E402
+from task.records import Example, Labels, collect_labels  # noqa: E402
 
 
 def example(identity, labels, group=None, several=False, text="a"):

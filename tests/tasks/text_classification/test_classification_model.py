@@ -35,17 +35,10 @@ from inspection import checks  # noqa: E402
 from inspection.folds import fold_keys  # noqa: E402
 from submission import write_submission  # noqa: E402
 from task import data, model  # noqa: E402
-from task.data import (  # noqa: E402
-    Example,
-    ExampleGenerator,
-    Labels,
-    collect_labels,
-    collect_targets,
-    encode_examples,
-    read_examples,
-)
+from task.data import ExampleGenerator, encode_examples  # noqa: E402
 from task.decode import make_candidates, prediction_records  # noqa: E402
 from task.evaluation import evaluate  # noqa: E402
+from task.records import Example, Labels, collect_labels, collect_targets, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 WORDS = "one two three four five six seven eight nine ten".split()

@@ -20,10 +20,10 @@ from extras.competition.submission import read_form, write_table  # noqa: E402
 from extras.folds.folds import assign_folds  # noqa: E402
 from inspection import checks as inspection  # noqa: E402
 from inspection.folds import fold_keys  # noqa: E402
-from task.data import check_kind, collect_targets, read_examples  # noqa: E402
 from task.decode import make_candidates, prediction_records  # noqa: E402
 from task.evaluation import evaluate  # noqa: E402
 from task.metrics import choose_metric  # noqa: E402
+from task.records import check_kind, collect_targets, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
 
@@ -104,7 +104,7 @@ def test_a_column_weighs_the_records(tmp_path):
     for cell, words in (
         ("", "line 2: the weight 'trust' is empty"),
         ("much", "line 2: the weight 'trust' is 'much', which is not a finite number"),
-        ("-1", 'line 2: "weight" must be a number from 0 on, not -1.0'),
+        ("-1", 'line 2: "weight" must be a number from 0 to 1e+30, not -1.0'),
     ):
         path = write(tmp_path / "b.csv", text.replace("0.5", cell))
         with pytest.raises(InputError) as error:

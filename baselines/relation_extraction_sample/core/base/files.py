@@ -157,7 +157,13 @@ def is_own(path: Path) -> bool:
         values = tomllib.loads((PROJECT / "config.toml").read_text("utf-8-sig"))
     except (OSError, ValueError, RecursionError):  # it is not needed for what is written
         values = {}
-    named = [project_path(v) for n, v in values.items() if n.endswith("_file") and v]
+    tables = [values, *(value for value in values.values() if isinstance(value, dict))]
+    named = [
+        project_path(value)
+        for table in tables
+        for name, value in table.items()
+        if name.endswith("_file") and isinstance(value, str) and value
+    ]
     if any(file.exists() and path.samefile(file) for file in named):
         return True
     place = path.resolve()

@@ -1,7 +1,6 @@
 """Read and check records; every message names the file and the line."""
 
 import itertools
-import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ Span = tuple[int, int]
 AnyExample = TypeVar("AnyExample", bound=Any)
 SHOWN_KEYS = 3
 WEIGHT = "weight"  # of a record in the loss, which a record of any task may have
+LARGEST = 1e30  # the sum of those of a batch fits into float32
 PROBABILITY = "probability"  # of one of the items of a record
 ITEMS = ("triples", "entities", "events")
 
@@ -94,9 +94,10 @@ def read_weighted(
     if WEIGHT not in record:
         return example
     weight = record[WEIGHT]
-    if type(weight) not in (int, float) or not 0 <= weight <= sys.float_info.max:
+    if type(weight) not in (int, float) or not 0 <= weight <= LARGEST:
         raise InputError(
-            f'"{WEIGHT}" must be a number from 0 on, not {weight!r}: 1 is that of a record without.'
+            f'"{WEIGHT}" must be a number from 0 to {LARGEST:.0e}, not {weight!r}: 1 is that of a '
+            "record without."
         )
     return replace(example, weight=float(weight))
 

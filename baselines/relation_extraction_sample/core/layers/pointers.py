@@ -1,129 +1,32 @@
-"""Layers that score spans and links, and the loss that trains them.
-
-GlobalPointer scores every pair of tokens (i, j) once per head: "is this span an entity?",
-"does a subject that starts at i have an object that starts at j?".
-"""
+"""Scores of all pairs of tokens, which pairs are possible, and the loss that trains them."""
 
 import keras
-import tensorflow as tf
 from keras import ops
 
 from core.fast.many_heads import loss_of_heads, pays, split_pairs
 from core.fast.one_pass import log_one_plus_sum_exp
 from core.fast.transformer import MASKED
-from core.layers.rotary import RotaryPositionEmbedding
-
-# What the scores of all pairs are computed from. GlobalPointer has queries and keys
-# `[batch, heads, length, size]`. EfficientGlobalPointer has one query and key for all
-# heads, and what each head adds for the start and the end of a pair `[batch, heads, length]`.
-Parts = tuple[tf.Tensor, ...]
+from core.layers.global_pointer import pair_scores
 
 
-class Pointer(keras.layers.Layer):
-    """The common part of both pointers: RoPE. A pointer returns the parts of the scores.
+def possible_pairs(mask, spans: bool) -> keras.KerasTensor:
+    """Return `[batch, length, length]`: true where both tokens are no padding.
 
     Args:
-        heads: number of scores for each pair of tokens.
-        head_size: size of the query and key vectors, even.
-        rotary: rotate queries and keys, so that scores depend on the distance.
+        mask: `[batch, length]`, 0 for padding.
+        spans: the pairs are spans: no token may follow the second one, j < i. False for links.
     """
-
-    def __init__(self, heads: int, head_size: int = 64, rotary: bool = True, **kwargs) -> None:
-        super().__init__(**kwargs)
-        if head_size % 2:
-            raise ValueError(f"head_size must be even, got {head_size}.")
-        self.heads, self.head_size, self.rotary = heads, head_size, rotary
-        self.rotation = RotaryPositionEmbedding(dtype=self.dtype_policy, name="rotation")
-        # Without weights it may stay unbuilt, and `fit` on replicas fails on unbuilt layers.
-        self.rotation.built = True
-
-    def dense(self, units: int, name: str, inputs_shape: tuple) -> keras.layers.Dense:
-        """Return a dense layer that is part of this one, built for the shape of its inputs."""
-        options = {"dtype": self.dtype_policy, "name": name}
-        layer = keras.layers.Dense(units, kernel_initializer="lecun_normal", **options)
-        layer.build(inputs_shape)
-        return layer
-
-    def get_config(self) -> dict:
-        own = {"heads": self.heads, "head_size": self.head_size, "rotary": self.rotary}
-        return {**super().get_config(), **own}
-
-
-@keras.saving.register_keras_serializable("common")
-class GlobalPointer(Pointer):
-    """Score every pair of tokens; each head has its own queries and keys.
-
-    s_h(i, j) = RoPE(q_h,i) . RoPE(k_h,j) / sqrt(head_size).
-    Source: Su et al. 2022, https://arxiv.org/abs/2208.03054.
-
-    Example:
-    >>> [tuple(part.shape) for part in GlobalPointer(heads=3)(np.ones((2, 5, 4)))]
-    [(2, 3, 5, 64), (2, 3, 5, 64)]
-    """
-
-    def build(self, inputs_shape) -> None:
-        self.projection = self.dense(2 * self.heads * self.head_size, "projection", inputs_shape)
-
-    def call(self, inputs) -> Parts:
-        """Return queries and keys of `inputs` `[batch, length, width]`."""
-        length, size = ops.shape(inputs)[1], self.head_size
-        projected = ops.reshape(self.projection(inputs), (-1, length, 2 * self.heads, size))
-        # The rotation takes three axes: [batch * 2 * heads, length, size].
-        projected = ops.reshape(ops.transpose(projected, (0, 2, 1, 3)), (-1, length, size))
-        if self.rotary:
-            projected = self.rotation(projected)
-        projected = ops.reshape(projected, (-1, 2, self.heads, length, size))
-        return tuple(ops.unstack(projected, axis=1))
-
-
-@keras.saving.register_keras_serializable("common")
-class EfficientGlobalPointer(Pointer):
-    """Score every pair of tokens; the heads share queries and keys and add two scores each.
-
-    s_h(i, j) = RoPE(q_i) . RoPE(k_j) / sqrt(head_size) + a_h(i) + b_h(j): "where are spans?" is
-    computed once, and "of which type?" takes 2 features a head instead of 2 head_size.
-    Source: Su 2022, https://kexue.fm/archives/8877.
-
-    Example:
-    >>> [tuple(part.shape) for part in EfficientGlobalPointer(heads=3)(np.ones((2, 5, 4)))]
-    [(2, 1, 5, 64), (2, 1, 5, 64), (2, 3, 5), (2, 3, 5)]
-    """
-
-    def build(self, inputs_shape) -> None:
-        self.projection = self.dense(2 * self.head_size, "projection", inputs_shape)
-        self.types = self.dense(2 * self.heads, "types", (*inputs_shape[:-1], 2 * self.head_size))
-
-    def call(self, inputs) -> Parts:
-        """Return queries, keys, and the scores of starts and ends, of `inputs`."""
-        projected = self.projection(inputs)
-        queries, keys = ops.split(projected, 2, axis=-1)
-        if self.rotary:
-            queries, keys = self.rotation(queries), self.rotation(keys)
-        starts, ends = ops.split(ops.transpose(self.types(projected), (0, 2, 1)), 2, axis=1)
-        return ops.expand_dims(queries, 1), ops.expand_dims(keys, 1), starts, ends
-
-
-POINTERS = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}  # as settings name them
-
-
-def pair_scores(queries, keys, starts=None, ends=None) -> keras.KerasTensor:
-    """Return the scores `[..., queries, keys]` of all pairs, from `Parts`."""
-    scores = ops.matmul(queries * queries.shape[-1] ** -0.5, ops.swapaxes(keys, -1, -2))
-    if starts is not None:
-        # Starts + ends first: oneDNN is slow to add both in turn to the scores.
-        scores = scores + (ops.expand_dims(starts, -1) + ops.expand_dims(ends, -2))
-    # Float32, because exponentials are summed over length^2 pairs.
-    return ops.cast(scores, "float32")
+    mask = ops.cast(mask, "bool")
+    possible = ops.logical_and(mask[:, :, None], mask[:, None, :])
+    if spans:
+        positions = ops.arange(ops.shape(mask)[1])
+        possible = ops.logical_and(possible, positions[:, None] <= positions[None, :])
+    return possible
 
 
 def mask_impossible(scores, mask, spans: bool) -> keras.KerasTensor:
     """Set the scores `[batch, heads, length, length]` of impossible pairs to `MASKED`."""
-    mask = ops.cast(mask, "bool")
-    possible = ops.logical_and(mask[:, None, :, None], mask[:, None, None, :])
-    if spans:
-        positions = ops.arange(ops.shape(scores)[-1])
-        possible = ops.logical_and(possible, positions[:, None] <= positions[None, :])
-    return ops.where(possible, scores, MASKED)
+    return ops.where(possible_pairs(mask, spans)[:, None], scores, MASKED)
 
 
 @keras.saving.register_keras_serializable("common")
@@ -134,6 +37,7 @@ class PairScores(keras.layers.Layer):
         spans: the pairs are spans: j < i is impossible. False for links.
 
     Example:
+    >>> from core.layers.global_pointer import EfficientGlobalPointer
     >>> parts = EfficientGlobalPointer(heads=3)(np.ones((2, 5, 4)))
     >>> tuple(PairScores()(parts, np.ones((2, 5))).shape)
     (2, 3, 5, 5)
@@ -178,14 +82,17 @@ class SparseMultilabelLoss(keras.layers.Layer):
             labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones. No
                 pair is listed twice for a head.
             head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
-            parts, padding_mask, spans: what scores are made of. From them core/fast/many_heads.py
-                computes the same on a CPU, for many heads. Another loss needs only the others.
+            parts, padding_mask, spans: what scores are made of, for the shortcut below alone.
         """
+        # A shortcut: core/fast/many_heads.py computes the same loss faster, from 12 heads on and on
+        # a CPU. To change the loss, delete these three lines first.
         if len(parts or ()) > 2 and pays(labels.shape[1]):
-            return loss_of_heads(parts, padding_mask, labels, head_weight, spans)
+            possible = possible_pairs(padding_mask, spans)
+            return loss_of_heads(parts, possible, labels, head_weight)
         heads, length = labels.shape[1], ops.shape(scores)[-1]
         scores = ops.reshape(ops.cast(scores, "float32"), (-1, length, length))
         labels = ops.reshape(labels, (-1, ops.shape(labels)[2], 2))
+        # `[rows, pairs]`, 1e9 in unused slots: there e^-s is 0. And the grid without true pairs.
         true_scores, false_scores = split_pairs(scores, labels)
         loss = log_one_plus_sum_exp(ops.reshape(false_scores, (-1, length * length)))
         loss = ops.reshape(loss + log_one_plus_sum_exp(-true_scores), (-1, heads))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from core.data.records import Id
 from library.graph import Graph, Mention
-from task.data import Event, Example
+from task.records import Event, Example
 
 
 def prediction_records(

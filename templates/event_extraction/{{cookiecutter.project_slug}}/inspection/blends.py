@@ -9,8 +9,8 @@ from core.data.records import Id
 from core.prediction.loading import TrainedRuns
 from core.scores.evaluation import Evaluation
 from library.graph import Graph
-from task.data import Example, read_examples
 from task.evaluation import evaluate
+from task.records import Example, read_examples
 from task.settings import Settings
 
 # What runs must share to read the same records: nothing.

@@ -15,10 +15,11 @@ from core.data.tokens import Window, is_aligned, split_into_windows
 from core.encoders.encoder import load_encoder
 from core.step import Models
 from library.graph import events_at, mentions_of
-from task.data import Event, Example, Schema, pointer_labels, tag_labels
+from task.data import pointer_labels, tag_labels
 from task.decode import MOST_SPANS, decode_pointers, make_graph, tagged_mentions
 from task.metrics import score
 from task.model import build_models
+from task.records import Event, Example, Schema
 from task.settings import Settings
 
 # Below this F1 of a perfect model the data is at fault.

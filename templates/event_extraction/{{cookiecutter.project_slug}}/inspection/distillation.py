@@ -6,8 +6,8 @@ from typing import Any
 from core.data.records import Id
 from formats.records import prediction_records
 from library.graph import Graph
-from task.data import Example
 from task.decode import keep_events
+from task.records import Example
 
 
 def teacher_records(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from core.base.errors import InputError
 from core.report.report import ErrorExample, ErrorItem
 from library.graph import Mention, mentions_of
-from task.data import Event, Example
+from task.records import Event, Example
 
 
 def find_errors(examples: Sequence[Example], predictions: Sequence[dict]) -> list[ErrorExample]:

@@ -9,7 +9,7 @@ from itertools import combinations, islice, product
 import networkx
 
 from core.data.records import Span
-from task.data import Event, Node
+from task.records import Event, Node
 
 # A graph of n nodes may have 3^(n/3) maximal cliques. Beyond these bounds all linked spans become
 # one event.

@@ -12,11 +12,12 @@ import tensorflow as tf
 from core.data.records import Id
 from core.data.tokens import Window
 from core.layers.crf import spans_of_tags, viterbi
-from core.layers.pointer_search import best_spans, score_pairs
+from core.layers.pointer_search import best_spans, score_pairs, split_cells
 from core.prediction.candidates import BestCandidates, decode_windows
 from core.prediction.predictor import Predictor, mean_outputs
 from library.graph import Graph, Link, Mention, events_at, gap_between
-from task.data import Event, EventGenerator, Schema
+from task.data import EventGenerator
+from task.records import Event, Schema
 
 # Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.
 LOWEST_SCORE = -4.0
@@ -98,7 +99,7 @@ def select_spans(outputs: Sequence[dict], types: Sequence[int]) -> dict[str, tf.
     cells = tf.gather(tf.reshape(cells, (-1, count)), best, batch_dims=1)
     order = tf.argsort(cells)
     scores, cells = (tf.gather(array, order, batch_dims=1) for array in (scores, cells))
-    labels, firsts, lasts = cells // length**2, cells // length % length, cells % length
+    labels, firsts, lasts = split_cells(cells, length)
     type_of = tf.gather(tf.constant(types), labels)  # the head of the link pointers
     head_links = score_pairs(head, type_of, firsts, firsts)
     links = tf.minimum(head_links, score_pairs(tail, type_of, lasts, lasts))

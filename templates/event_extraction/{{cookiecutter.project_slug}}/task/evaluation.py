@@ -9,9 +9,10 @@ from core.data.records import Id, name_file
 from core.scores.evaluation import DevScorer, Evaluation
 from formats.records import prediction_records
 from library.graph import Graph, sort_key
-from task.data import Event, EventGenerator, Example
+from task.data import EventGenerator
 from task.decode import keep_events, predict_events
 from task.metrics import score, tune_threshold
+from task.records import Event, Example
 
 
 def evaluate(

@@ -19,7 +19,7 @@ import numpy as np
 from core.data.records import Id
 from core.scores.precision_recall import precision_recall_f1
 from library.graph import Graph, Mention, eased, events_at, mentions_of
-from task.data import Event, Example
+from task.records import Event, Example
 from task.settings import Metric
 
 METRICS = get_args(Metric)

@@ -10,9 +10,10 @@ import keras
 
 from core.encoders.encoder import encoder_inputs, hidden_states
 from core.layers.crf import CrfLoss, TagTransitions
-from core.layers.pointers import POINTERS, PairScores, SparseMultilabelLoss
+from core.layers.global_pointer import POINTERS
+from core.layers.pointers import PairScores, SparseMultilabelLoss
 from core.step import Logits, Models, TrainingModel
-from task.data import Schema
+from task.records import Schema
 from task.settings import Settings
 
 

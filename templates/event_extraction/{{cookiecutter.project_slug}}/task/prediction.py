@@ -11,9 +11,10 @@ from core.devices.strategy import Strategy
 from core.prediction.loading import TrainedRuns, load_trained
 from core.step import Models
 from library.graph import Graph
-from task.data import EventGenerator, Example, Schema
+from task.data import EventGenerator
 from task.decode import make_selector, predict_events
 from task.model import build_models
+from task.records import Example, Schema
 from task.settings import Settings
 
 # What the members of an ensemble must share besides tokens and labels.

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from core.data.records import Id
-from task.data import Example
 from task.decode import Scored
+from task.records import Example
 
 
 def prediction_records(examples: Sequence[Example], predictions: dict[Id, Scored]) -> list[dict]:

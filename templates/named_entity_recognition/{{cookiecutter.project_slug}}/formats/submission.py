@@ -15,7 +15,7 @@ from formats.conll import (
     write_conll,
 )
 from formats.settings import ConllTable
-from task.data import Example
+from task.records import Example
 from task.settings import Settings
 
 

@@ -13,10 +13,11 @@ from core.data.checks import Finding, draw_histogram
 from core.data.tokens import Window, is_aligned, split_into_windows
 from core.encoders.encoder import load_encoder
 from core.step import Models
-from task.data import Entity, Example, Schema, span_labels, tag_labels
+from task.data import span_labels, tag_labels
 from task.decode import MOST_SPANS, decode_spans, rank, snap_to_tokens, tagged_entities
 from task.metrics import score
 from task.model import build_models
+from task.records import Entity, Example, Schema
 from task.settings import Settings
 
 # Below this F1 of a perfect model the data is at fault.

@@ -6,8 +6,8 @@ from typing import Any
 
 from core.data.records import Id
 from formats.records import prediction_records
-from task.data import Example
 from task.decode import rank
+from task.records import Example
 
 
 def teacher_records(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from core.base.errors import InputError
 from core.report.report import ErrorExample, ErrorItem
-from task.data import Entity, Example
+from task.records import Entity, Example
 
 
 def read_prediction(place: str, record: dict) -> dict[Entity, float | None]:

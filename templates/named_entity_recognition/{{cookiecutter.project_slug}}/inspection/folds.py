@@ -4,9 +4,9 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from core.base.files import project_path
 from core.scores.evaluation import Evaluation
-from task.data import Example
 from task.decode import Candidates
 from task.evaluation import evaluate
+from task.records import Example
 from task.settings import Settings
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from task.data import Entity
-from task.decode import is_touched
+from task.decode import spans_overlap
+from task.records import Entity
 
 OVERLAPS = ("exact", "partial", "type")
 
@@ -32,7 +32,7 @@ def match_overlaps(gold: Iterable[Entity], predicted: Iterable[Entity], how: str
     rest: list[Entity] = []
     for whole, entities in ((True, found), (False, rest)):
         for entity in entities:
-            own = [one for one in free if is_touched(one.span, entity.span)]
+            own = [one for one in free if spans_overlap(one.span, entity.span)]
             # The first of several equally good ones.
             best = max(own, key=functools.partial(fitness, entity), default=None)
             if whole and (best is None or fitness(entity, best) < 1):

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from task.data import Entity, Example
-from task.decode import Candidates, Found, Scored, is_touched
+from task.decode import Candidates, Found, Scored, spans_overlap
+from task.records import Entity, Example
 
 PASSES = 3  # over the thresholds of all types; the first gains nearly everything
 
@@ -114,7 +114,7 @@ class Pool:
                 pairs += group
                 hits += [entity in gold.entities for entity, _ in group]
                 self.conflicts += [
-                    sum(1 << n for n, (b, _) in enumerate(group) if is_touched(a.span, b.span))
+                    sum(1 << n for n, (b, _) in enumerate(group) if spans_overlap(a.span, b.span))
                     for a, _ in group
                 ]
         self.kinds = np.array([entity.type for entity, _ in pairs])

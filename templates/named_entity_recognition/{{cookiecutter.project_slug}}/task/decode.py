@@ -10,11 +10,12 @@ import tensorflow as tf
 from core.data.records import Id, Span
 from core.data.tokens import Window
 from core.layers.crf import spans_of_tags, viterbi
-from core.layers.pointer_search import best_spans
+from core.layers.pointer_search import best_spans, split_cells
 from core.prediction.candidates import BestCandidates, decode_windows
 from core.prediction.predictor import Predictor, mean_outputs
 from formats.conll import whole_tokens
-from task.data import Entity, EntityGenerator
+from task.data import EntityGenerator
+from task.records import Entity
 
 # Entities with their scores from 0 to 1.
 Scored = list[tuple[Entity, float]]
@@ -89,12 +90,12 @@ def drop_overlaps(ranked: Scored) -> Scored:
     """Return entities, best first, without those that overlap a better one that is kept."""
     kept: Scored = []
     for entity, score in ranked:
-        if not any(is_touched(entity.span, other.span) for other, _ in kept):
+        if not any(spans_overlap(entity.span, other.span) for other, _ in kept):
             kept.append((entity, score))
     return kept
 
 
-def is_touched(one: Span, two: Span) -> bool:
+def spans_overlap(one: Span, two: Span) -> bool:
     """Tell whether two spans share a character."""
     return one[0] < two[1] and two[0] < one[1]
 
@@ -116,9 +117,6 @@ def make_selector(tagger: str) -> Callable[[Sequence[dict]], dict]:
 def select_spans(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     """Return the best spans of each window: all scores are too many to copy.
 
-    Worked example: a window of 5 tokens. Cell 43 of all grids is type 43 // 25 = 1, first token
-    43 // 5 % 5 = 3, last token 43 % 5 = 3.
-
     Args:
         outputs: of the inference model of each run.
 
@@ -129,11 +127,11 @@ def select_spans(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     mask = outputs[0]["mask"]
     # Both [batch, types, spans of a type]; of these the best of all types are kept.
     scores, cells = best_spans([own["span"] for own in outputs], mask, MOST_SPANS)
-    length, count = tf.shape(mask)[1], tf.size(scores[0])
+    count = tf.size(scores[0])
     scores, best = tf.math.top_k(tf.reshape(scores, (-1, count)), tf.minimum(MOST_SPANS, count))
     cells = tf.gather(tf.reshape(cells, (-1, count)), best, batch_dims=1)
-    places = {"firsts": cells // length % length, "lasts": cells % length}
-    return {"scores": scores, "types": cells // length**2, **places}
+    types, firsts, lasts = split_cells(cells, tf.shape(mask)[1])
+    return {"scores": scores, "types": types, "firsts": firsts, "lasts": lasts}
 
 
 def decode_spans(

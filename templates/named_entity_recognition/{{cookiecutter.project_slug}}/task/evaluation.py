@@ -13,9 +13,10 @@ from core.runs.scores import read_scores
 from core.scores.evaluation import DevScorer, Evaluation
 from core.scores.thresholds import precision_recall
 from formats.records import prediction_records
-from task.data import Entity, EntityGenerator, Example
+from task.data import EntityGenerator
 from task.decode import Candidates, Thresholds, keep_entities, predict_entities
 from task.metrics import list_candidates, score, tune_thresholds
+from task.records import Entity, Example
 from task.settings import Settings
 
 

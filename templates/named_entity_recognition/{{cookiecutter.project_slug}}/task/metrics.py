@@ -14,8 +14,8 @@ from core.data.records import Id
 from core.scores.precision_recall import precision_recall_f1
 from library.overlaps import OVERLAPS, match_overlaps
 from library.thresholds import best_cut, f_beta, tune_types
-from task.data import Entity, Example
 from task.decode import Candidates
+from task.records import Entity, Example
 
 
 def count_matches(gold: Example, predicted: Iterable[Entity]) -> dict[str, np.ndarray]:

@@ -9,9 +9,10 @@ import keras
 from core.devices.strategy import Strategy
 from core.prediction.loading import TrainedRuns, load_trained
 from core.step import Models
-from task.data import EntityGenerator, Example, Schema
+from task.data import EntityGenerator
 from task.decode import Candidates, make_selector, predict_entities
 from task.model import build_models
+from task.records import Example, Schema
 from task.settings import Settings
 
 # What the members of an ensemble must share besides tokens and labels.

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from task.data import Example
 from task.decode import Candidates, rank_texts
+from task.records import Example
 
 
 def prediction_records(

@@ -9,9 +9,9 @@ from core.base.extras import need
 from core.data.records import Span
 from core.prediction.loading import TrainedRuns
 from core.scores.evaluation import Evaluation
-from task.data import Example, read_examples
 from task.decode import MOST_SPANS, Candidate, Candidates
 from task.evaluation import evaluate
+from task.records import Example, read_examples
 from task.settings import Settings
 
 # Log-odds of an answer that no run holds for possible to be absent, or present.

@@ -13,10 +13,11 @@ from core.data.checks import Finding, draw_histogram, normalise
 from core.encoders.encoder import load_encoder
 from core.fast.transformer import MASKED
 from core.step import Models
-from task.data import Example, QuestionWindow, gold_pairs, split_into_windows
+from task.data import QuestionWindow, gold_pairs, split_into_windows
 from task.decode import decode_batch
 from task.metrics import score
 from task.model import build_models
+from task.records import Example
 from task.settings import Settings
 
 # Below this F1 of a perfect model the data is at fault.

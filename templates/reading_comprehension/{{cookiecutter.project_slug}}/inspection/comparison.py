@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from core.base.errors import InputError
-from task.data import Example
 from task.metrics import group_kinds
+from task.records import Example
 
 
 def read_answer(place: str, record: dict, example: Example) -> str:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from core.report.report import ErrorExample, ErrorItem
-from task.data import Example
 from task.metrics import choose_scorer
+from task.records import Example
 
 QUESTION_WORDS = re.compile(
     r"\b(?:who|whom|whose|what|which|when|where|why|how (?:many|much)|how)\b"

@@ -9,9 +9,10 @@ from core.data.records import name_file
 from core.prediction.predictor import Predictor
 from core.scores.evaluation import DevScorer, Evaluation
 from formats.records import prediction_records
-from task.data import AnswerGenerator, Example
+from task.data import AnswerGenerator
 from task.decode import Candidates, predict_answers, rank_texts
 from task.metrics import best_threshold, score
+from task.records import Example
 from task.settings import Settings
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from core.data.records import Id
 from core.scores.thresholds import count_above, precision_recall
 from library.segments import segment, without_punctuation
-from task.data import Example
+from task.records import Example
 
 # Kinds of questions, by the length of the shortest gold answer in characters.
 ANSWER_KINDS = ("none", "1 to 5 characters", "6 to 15 characters", "16 to 40 characters", "longer")

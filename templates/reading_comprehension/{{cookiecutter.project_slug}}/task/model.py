@@ -10,7 +10,8 @@ from keras import KerasTensor, ops
 
 from core.encoders.encoder import encoder_inputs, hidden_states
 from core.fast.transformer import MASKED
-from core.layers.pointers import POINTERS, PairScores
+from core.layers.global_pointer import POINTERS
+from core.layers.pointers import PairScores
 from core.step import Logits, Models, TrainingModel
 from task.settings import Settings
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from core.base.extras import need
 from core.prediction.loading import TrainedRuns
 from core.scores.evaluation import Evaluation
-from task.data import Example, Triple, read_examples
 from task.decode import Candidates
 from task.evaluation import evaluate
+from task.records import Example, Triple, read_examples
 from task.settings import Settings
 
 # What runs must share to read the same records: nothing.

@@ -14,10 +14,11 @@ from core.data.checks import Finding, draw_histogram
 from core.data.tokens import Window, is_aligned, split_into_windows
 from core.encoders.encoder import load_encoder
 from core.step import Models
-from task.data import Example, Triple, pointer_labels
+from task.data import pointer_labels
 from task.decode import MOST_SPANS, MOST_TRIPLES, decode_window
 from task.metrics import score
 from task.model import build_models
+from task.records import Example, Triple
 from task.settings import Settings
 
 # Gold that the best possible model could not find: below this the data is at fault.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from core.base.errors import InputError
 from core.report.report import ErrorExample, ErrorItem
-from task.data import Example, Triple
+from task.records import Example, Triple
 
 
 def read_prediction(place: str, record: dict) -> dict[Triple, float]:

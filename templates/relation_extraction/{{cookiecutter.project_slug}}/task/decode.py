@@ -8,10 +8,11 @@ import tensorflow as tf
 
 from core.data.records import Id
 from core.data.tokens import Window
-from core.layers.pointer_search import best_spans, pick, score_pairs
+from core.layers.pointer_search import best_spans, pick, score_pairs, split_cells, top_cells
 from core.prediction.candidates import predict_windows
 from core.prediction.predictor import Predictor
-from task.data import Example, Triple, TripleGenerator
+from task.data import TripleGenerator
+from task.records import Example, Triple
 
 # Record id -> triples with their probabilities, best first.
 Candidates = dict[Id, list[tuple[Triple, float]]]
@@ -30,11 +31,9 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     The score of a triple is the lowest of its four cells: both spans and both links. The first of
     several with equal scores wins.
 
-    Worked example: "Ada founded Zenco", with [CLS] and [SEP] 5 tokens, one predicate. The best
-    subject is the span of token 1 (score 3), the best object that of token 3 (score 4), which are
-    the cells 0 x 25 + 1 x 5 + 1 = 6 and 1 x 25 + 3 x 5 + 3 = 43 of the entity pointer's two grids:
-    first = cell // 5 % 5, last = cell % 5. The head link (1, 3) scores 2, the tail link (1, 3)
-    scores 5: the triple scores min(3, 4, 2, 5) = 2, and its places are [1, 1, 3, 3].
+    Worked example: in "Ada founded Zenco", the subject from token 1 to 1 scores 3, the object from
+    3 to 3 scores 4. Their first tokens, linked by a predicate, score 2, their last ones 5: so the
+    triple scores min(3, 4, 2, 5) = 2, and its places are [1, 1, 3, 3].
 
     Args:
         outputs: of the inference model of each run.
@@ -48,24 +47,21 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     mask, predicates = outputs[0]["mask"], max(part.shape[1] for part in head[0])
     # Even heads of the entity pointer are subjects, odd ones objects: `[batch, heads, spans]`.
     span_scores, cells = best_spans(entity, mask, MOST_SPANS)
-    length, spans = tf.shape(mask)[1], tf.shape(cells)[2]
-    first, last = cells // length % length, cells % length
+    _, first, last = split_cells(cells, tf.shape(mask)[1])
     # All `[batch, predicates, subjects, objects]`; `entities` has 1 predicate where heads are
     # shared. Links need no mask: the score of a span in the padding is the lowest anyway.
     every = tf.range(predicates)[:, None]
-    head_links = score_pairs(head, every, first[:, 0::2], first[:, 1::2])
-    tail_links = score_pairs(tail, every, last[:, 0::2], last[:, 1::2])
+    first_links = score_pairs(head, every, first[:, 0::2], first[:, 1::2])
+    last_links = score_pairs(tail, every, last[:, 0::2], last[:, 1::2])
     entities = tf.minimum(span_scores[:, 0::2, :, None], span_scores[:, 1::2, None, :])
-    weakest = tf.minimum(tf.minimum(head_links, tail_links), entities)
+    weakest = tf.minimum(tf.minimum(first_links, last_links), entities)
 
-    size = predicates * spans * spans
-    scores, best = tf.math.top_k(tf.reshape(weakest, (-1, size)), tf.minimum(MOST_TRIPLES, size))
-    # best = (predicate * spans + rank of the subject) * spans + rank of the object
-    predicate, ranks = best // spans**2, (best // spans % spans, best % spans)
-    places = [
-        pick(side[:, role::2], predicate, ranks[role]) for role in (0, 1) for side in (first, last)
-    ]
-    return {"scores": scores, "predicates": predicate, "places": tf.stack(places, axis=-1)}
+    # The subject and the object by their ranks among the spans of their heads.
+    scores, (predicate, subject, object_) = top_cells(weakest, MOST_TRIPLES)
+    of_subject = [pick(tokens[:, 0::2], predicate, subject) for tokens in (first, last)]
+    of_object = [pick(tokens[:, 1::2], predicate, object_) for tokens in (first, last)]
+    places = tf.stack([*of_subject, *of_object], axis=-1)
+    return {"scores": scores, "predicates": predicate, "places": places}
 
 
 def decode_window(

@@ -7,8 +7,8 @@ import numpy as np
 from core.data.records import Id
 from core.scores.precision_recall import precision_recall_f1
 from core.scores.thresholds import best_threshold, precision_recall
-from task.data import Example, Triple
 from task.decode import Candidates
+from task.records import Example, Triple
 
 
 def count_matches(gold: Example, predicted: Iterable[Triple]) -> dict[str, tuple[int, ...]]:
@@ -61,8 +61,8 @@ def tune_threshold(golds: Sequence[Example], candidates: Candidates) -> dict:
     scores, hits, gold_count = [], [], 0
     for gold in golds:
         best: dict[Triple, float] = {}
-        for triple, value in candidates.get(gold.id, []):
-            best[triple] = max(value, best.get(triple, value))
+        for triple, probability in candidates.get(gold.id, []):
+            best[triple] = max(probability, best.get(triple, probability))
         right, found = keep_annotated(gold, gold.triples), keep_annotated(gold, best)
         gold_count += len(right)
         scores += [best[triple] for triple in found]

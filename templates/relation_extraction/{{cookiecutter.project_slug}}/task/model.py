@@ -4,15 +4,13 @@ A triple (subject, predicate, object) holds where the entity pointer accepts bot
 link pointers relate their first tokens (head) and their last tokens (tail). Nested, overlapping
 and many-valued triples are all different cells of these grids. Source: Su 2022,
 https://kexue.fm/archives/8888.
-
-A head of a layer is one of its grids of scores. The head pointer links heads of spans, their first
-tokens. `head_learning_rate` is that of all layers on top of the encoder.
 """
 
 import keras
 
 from core.encoders.encoder import encoder_inputs, hidden_states
-from core.layers.pointers import POINTERS, PairScores, SparseMultilabelLoss
+from core.layers.global_pointer import POINTERS
+from core.layers.pointers import PairScores, SparseMultilabelLoss
 from core.step import Logits, Models, TrainingModel
 from task.data import entity_head_count
 from task.settings import Settings

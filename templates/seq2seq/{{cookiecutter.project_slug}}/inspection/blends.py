@@ -18,9 +18,10 @@ from core.scores.evaluation import Evaluation
 from generation.search import Writer
 from generation.settings import TargetTokens
 from generation.texts import Written
-from task.data import Example, PairGenerator, read_examples
+from task.data import PairGenerator
 from task.evaluation import evaluate
 from task.prediction import load_runs, predict
+from task.records import Example, read_examples
 from task.settings import Settings
 
 # Of one record: text -> the mean log-probability of its tokens, its end included.

@@ -9,9 +9,10 @@ from tokenizers import Tokenizer
 from core.data.checks import Finding, draw_histogram
 from core.step import Models
 from generation.texts import decode_texts, read_allowed
-from task.data import Example, encode
+from task.data import encode
 from task.metrics import normal_form, score, score_records
 from task.model import build_models, load_tokenizer_and_encoder
+from task.records import Example
 from task.settings import Settings
 
 # Above this share of targets that change by encoding and decoding, the tokenizer is at fault.

@@ -8,8 +8,8 @@ import numpy as np
 from core.base.errors import InputError
 from core.base.files import read_json
 from core.runs.scores import read_scores
-from task.data import Example
 from task.metrics import bleu_score
+from task.records import Example
 
 # Score -> how it is computed from the columns that the prediction records hold.
 STATISTICS: dict[str, Callable[..., np.ndarray]] = {

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from core.report.report import ErrorExample, ErrorItem
-from task.data import Example
+from task.records import Example
 from task.settings import Settings
 
 

@@ -6,8 +6,8 @@ from core.base.files import project_path
 from core.data.records import Id
 from core.scores.evaluation import Evaluation
 from generation.texts import Written
-from task.data import Example
 from task.evaluation import evaluate
+from task.records import Example
 from task.settings import Settings
 
 

@@ -8,7 +8,8 @@ from tokenizers import Tokenizer
 from core.data.records import Id
 from core.prediction.predictor import Predictor
 from generation.texts import Written, describe_written, read_texts
-from task.data import Example, SourceGenerator
+from task.data import SourceGenerator
+from task.records import Example
 
 
 def predict_texts(

@@ -13,9 +13,10 @@ from core.prediction.predictor import Predictor
 from core.scores.evaluation import DevScorer, Evaluation
 from generation.perplexity import PerplexityScorer
 from generation.texts import Written
-from task.data import Example, PairGenerator, SourceGenerator
+from task.data import PairGenerator, SourceGenerator
 from task.decode import predict_texts, prediction_records
 from task.metrics import score, score_records
+from task.records import Example
 from task.settings import Settings
 
 

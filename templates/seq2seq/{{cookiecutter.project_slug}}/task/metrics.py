@@ -15,7 +15,7 @@ from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics import BLEU, CHRF
 
 from core.data.records import Id
-from task.data import Example
+from task.records import Example
 from task.settings import Settings
 
 ORDERS = 4  # n-grams that BLEU counts

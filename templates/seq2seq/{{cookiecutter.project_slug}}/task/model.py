@@ -35,7 +35,7 @@ from core.layers.language_model import INITIAL_DEVIATION, TokenLoss, head_layers
 from core.step import Logits, Models, TrainingModel
 from generation.steps import WritingLayers
 from generation.tokenizers import keep_used_tokens, train_text_tokenizer
-from task.data import Example, tokenizer_texts
+from task.records import Example, tokenizer_texts
 from task.settings import Settings
 
 HEAD_SIZE = 64  # of the attention of the decoder, as in BERT

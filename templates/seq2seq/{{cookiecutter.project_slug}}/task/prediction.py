@@ -16,9 +16,10 @@ from generation.perplexity import PerplexityScorer
 from generation.search import Writer
 from generation.settings import TargetTokens, check_min_length
 from generation.texts import Written, make_constraints
-from task.data import Example, PairGenerator, SourceGenerator
+from task.data import PairGenerator, SourceGenerator
 from task.decode import predict_texts
 from task.model import build_models, writing_layers
+from task.records import Example
 from task.settings import Settings
 
 # What the members of an ensemble must share besides tokens.

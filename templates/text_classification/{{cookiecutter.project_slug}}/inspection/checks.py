@@ -14,11 +14,12 @@ from core.base.files import project_path
 from core.data.checks import Finding, draw_histogram
 from core.encoders.encoder import load_encoder
 from core.step import Models
-from task.data import TABLES, Example, Labels, check_kind, count_labels, encode_examples
+from task.data import encode_examples
 from task.decode import choose_labels, make_candidates
 from task.evaluation import evaluate
 from task.metrics import choose_metric
 from task.model import build_models
+from task.records import TABLES, Example, Labels, check_kind, count_labels
 from task.settings import Settings
 
 # A note is given where the most frequent label is more than so many times as frequent as another.

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from core.base.extras import need
 from core.report.report import ErrorExample, ErrorItem
-from task.data import Example
 from task.decode import read_prediction
+from task.records import Example
 
 
 def find_errors(

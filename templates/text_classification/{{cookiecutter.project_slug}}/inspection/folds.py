@@ -11,9 +11,9 @@ from core.base.words import excerpt
 from core.data.checks import normalise
 from core.scores.evaluation import Evaluation
 from floor import score_floor
-from task.data import Example, collect_targets
 from task.decode import Candidates
 from task.evaluation import evaluate
+from task.records import Example, collect_targets
 from task.settings import Settings
 
 # A column of texts keeps records together unless it ties more than so many of them into one group:

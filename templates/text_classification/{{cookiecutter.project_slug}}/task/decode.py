@@ -9,7 +9,8 @@ from core.base.errors import InputError
 from core.base.extras import need
 from core.data.records import Id
 from core.prediction.predictor import Predictor
-from task.data import Example, ExampleGenerator, Labels
+from task.data import ExampleGenerator
+from task.records import Example, Labels
 
 # What is scored, of all records: id -> probabilities `[labels]`, or numbers, in the order of
 # `Labels.names`.

@@ -11,7 +11,7 @@ from core.base.words import excerpt
 from core.data.records import name_file
 from core.scores.evaluation import DevScorer, Evaluation
 from core.scores.thresholds import best_threshold
-from task.data import Example, ExampleGenerator, Labels
+from task.data import ExampleGenerator
 from task.decode import (
     Candidates,
     Threshold,
@@ -21,6 +21,7 @@ from task.decode import (
     threshold_of,
 )
 from task.metrics import score
+from task.records import Example, Labels
 from task.settings import Settings
 
 

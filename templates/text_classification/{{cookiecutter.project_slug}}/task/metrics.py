@@ -8,7 +8,7 @@ import numpy as np
 from core.base.errors import InputError
 from core.base.extras import need
 from core.scores.precision_recall import precision_recall_f1
-from task.data import Example, Labels
+from task.records import Example, Labels
 
 RANKING_METRICS = ("map", "mrr")
 OWN_METRICS = ("accuracy", "macro_f1", "micro_f1", "matthews", "f1", *RANKING_METRICS)

@@ -18,7 +18,7 @@ from keras import ops
 from core.base.extras import ask, need
 from core.encoders.encoder import encoder_inputs, hidden_states
 from core.step import Logits, Models, TrainingModel
-from task.data import Labels
+from task.records import Labels
 from task.settings import Settings
 
 Tensor: TypeAlias = keras.KerasTensor

@@ -11,9 +11,10 @@ from core.devices.strategy import Strategy
 from core.prediction.loading import TrainedRuns, load_trained
 from core.runs.members import tuned_threshold
 from core.step import Models
-from task.data import Example, ExampleGenerator, Labels
+from task.data import ExampleGenerator
 from task.decode import Candidates, Threshold, predict_probabilities
 from task.model import build_models
+from task.records import Example, Labels
 from task.settings import Settings
 
 # What the members of an ensemble must share besides tokens and labels.

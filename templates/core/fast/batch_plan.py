@@ -1,0 +1,71 @@
+"""Which examples make up each batch, and to which length they are padded."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from core.base.extras import ask
+from core.data.records import record_weights
+from core.fast.buckets import bucket_boundaries, cut_batches
+from core.fast.feeding import Feeding
+
+
+class BatchPlan(Feeding):
+    """The part of `DataGenerator` that chooses the examples of each batch, and their padded length.
+
+    The order depends only on (seed, epoch), so a resumed training continues with the very next
+    batch. Each bucket pads to one length, so XLA compiles it once.
+
+    Arguments are those of `DataGenerator`.
+    """
+
+    of_items: tuple[str, ...] = ()  # attributes with one entry per example, for extras/cache
+    arguments: tuple[Any, ...] = ()  # that `of` was called with, after the examples
+
+    @classmethod
+    def of(cls, examples: Any, *arguments: Any) -> Self:
+        """Return the batches of examples; an optional extra may encode them once for all runs."""
+        made: Any = ask("open_batches", cls, examples, arguments)
+        if made is None:
+            made = cls(examples, *arguments)
+            made.weights = np.array(record_weights(made), np.float32)
+        made.arguments = arguments
+        return made
+
+    def __init__(
+        self, lengths: Sequence[int], batch_size: int, buckets: int = 8, seed: int = 0
+    ) -> None:
+        self.lengths = np.asarray(lengths)
+        self.batch_size = batch_size
+        distinct, counts = np.unique(lengths, return_counts=True)
+        self.boundaries = bucket_boundaries(distinct, counts, buckets)
+        self.seed = seed
+        self.weights: Any = np.ones(len(self.lengths), np.float32)  # of each example in the loss
+
+    def measure(self) -> None:
+        """Compute sizes that all batches share, such as the number of label slots."""
+
+    @property
+    def size(self) -> int:
+        """Examples in an epoch."""
+        return len(self.lengths)
+
+    def __len__(self) -> int:
+        """Return the number of batches in an epoch."""
+        return -(-self.size // self.batch_size)
+
+    def plan(self, epoch: int | None) -> list[tuple[np.ndarray, int]]:
+        """Return the positions of the examples and the padded length of each batch of an epoch.
+
+        What is left over in a bucket joins the next longer one, so at most one batch, the last, is
+        partial, and every epoch has the same number of batches. Without an epoch the shortest
+        examples come first, for prediction.
+        """
+        if epoch is None:
+            order, random = np.argsort(self.lengths, kind="stable"), None
+        else:
+            order, random = np.arange(len(self.lengths)), np.random.default_rng([self.seed, epoch])
+            random.shuffle(order)
+        lengths = self.pad_to(self.lengths[order], epoch)
+        return cut_batches(order, lengths, self.batch_size, random)
