@@ -152,9 +152,9 @@ def make_writer(model: "keras.Model", **values: Any) -> Callable[[dict], dict]:
     """
     import tensorflow as tf
 
+    from generation.layers import writing_layers
     from generation.search import Writer
     from generation.settings import TargetTokens
-    from task.model import writing_layers
 
     # The end token is outside of the vocabulary, so no token ends a target.
     tokens = TargetTokens(begin=2, end=VOCABULARY, never=(0, 1, 3, 4))
@@ -274,9 +274,10 @@ def load_writers(folder: Path) -> dict[str, Callable[[dict], dict]]:
 
     from core.base.settings import with_tables
     from extras.writers.hooks import load_backbone
+    from generation.layers import writing_layers
     from generation.search import Writer
     from generation.settings import TargetTokens
-    from task.model import build_models, writing_layers
+    from task.model import build_models
     from task.settings import Settings
 
     settings = with_tables(Settings)(

@@ -25,7 +25,7 @@ MODEL = ("core/step.py", "task/model.py", "core/optimizer.py")
 TRAINING = ("train.py", *BEFORE, *DATA, *LAYERS, *MODEL)
 ORDER = (*TRAINING, "task/decode.py")
 # The format of files, and prediction by saved runs: read by those who change them.
-APART = ("task/records.py", "task/prediction.py")
+APART = ("task/records.py", "task/loading.py", "task/prediction.py")
 # What every project reads of core; of the rest only what its task imports.
 ALWAYS = ("core/batches.py", "core/step.py", "core/optimizer.py")
 IF_USED = ("core/windows.py", *LAYERS)

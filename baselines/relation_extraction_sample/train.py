@@ -83,11 +83,10 @@ def train(
 
     training = Training(settings, strategy, run, models, batches, scorer, MONITOR)
     with strategy.scope():
-        training.prepare()  # extras may change any part of it, such as layers of the models
+        training.prepare()  # checks inputs, seeds dropout; extras may change any part
         models.training.compile(make_optimizer(training), **training.compile_options)
     training.begin(tokenizer, {"predicates": predicates})  # makes the run's folder, or resumes it
-    # Keras's `fit`: after each epoch the evaluator scores dev, and keeps the weights unless an
-    # earlier score was higher.
+    # Keras's `fit`: after each epoch the evaluator scores dev, and keeps the best weights.
     evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # scores averaged weights, if an extra keeps some

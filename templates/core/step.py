@@ -20,14 +20,16 @@ NOT_INPUTS = ("loss_weight", "row")
 class TrainingModel(CompiledModel):
     """A functional model whose outputs are losses `[batch]`, one for each loss layer.
 
-    The generator gives each example its `loss_weight`: the weight of its record / the examples of
-    the batch of all replicas. The loss is the sum of losses * weights, so that gradients are
+    The generator gives each example its `loss_weight`: the weight of its record / `count_targets`
+    of the batch of all replicas. The loss is the sum of losses * weights, so that gradients are
     summed, over replicas and over micro-batches.
+
+    Of `CompiledModel` it has `batch_gradients`, which is `gradients` as a graph, summed over
+    micro-batches; `by_variables`, the gradient of a number; and `loss_means`, which `fit` prints.
     """
 
     def train_step(self, batch: dict) -> dict:
         """Update the weights by one batch; `fit` calls this in each replica."""
-        # Calls `gradients`: for each micro-batch if there are several; an extra may add to them.
         gradients, losses = self.batch_gradients(number_rows(batch))
         self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, clips
         counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # the printed mean is unweighted
@@ -38,10 +40,10 @@ class TrainingModel(CompiledModel):
     def gradients(self, batch: dict) -> Gradients:
         """Return the gradient of the weighted loss, and the losses `[batch]` by name."""
         with tf.GradientTape() as tape, dropout_masks(self, batch), compiled_layers(self):
-            losses = self(inputs_of(batch), training=True)
+            losses = self(inputs_of(batch), training=True)  # `[batch]` by name of the loss layer
             total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
-            loss = tf.reduce_sum(total * batch["loss_weight"])
-        return self.by_variables(loss, tape), {"loss": total, **losses}
+            weighted = tf.reduce_sum(total * batch["loss_weight"])
+        return self.by_variables(weighted, tape), {"loss": total, **losses}
 
 
 def inputs_of(batch: dict) -> dict:

@@ -24,10 +24,6 @@ def test_examples_give_what_they_say(name):
 
 # Shown by the examples of what is made of them.
 BASES = {"CompiledModel", "Pointer", "TrainingModel"}
-    "CompiledModel",
-    "Pointer",
-    "TrainingModel",
-}  # shown by the examples of what is made of them
 
 
 def test_every_layer_has_an_example():

@@ -12,8 +12,9 @@ Batch = dict[str, np.ndarray]
 class DataGenerator(BatchPlan):
     """Yield batches of encoded examples; a task lays out the arrays of one batch.
 
-    An example is a row of a batch. `BatchPlan` chooses those of each batch in an order that
-    depends only on (seed, epoch), and the length to which they are padded.
+    An example is a row of a batch. Of `BatchPlan` it has `plan`, the examples of each batch in an
+    order that depends only on (seed, epoch), with the length to which they are padded; and `fill`,
+    which fills up the last batch.
 
     Args:
         lengths: tokens of each example, special tokens included.
@@ -38,14 +39,10 @@ class DataGenerator(BatchPlan):
             skip: batches that are left out at the beginning, when a training continues.
         """
         for positions, length in self.plan(epoch)[skip:]:
-            real = len(positions)
-            # `fits_batch`: a last batch of prediction may be smaller. Others repeat examples.
-            rows = real if epoch is None and self.fits_batch else self.batch_size
-            batch = self.make_batch(np.resize(positions, rows), length)
-            weight = np.zeros(rows)
-            # `% size`: an extra may add further views of example n, as n + size, n + 2 size, ...
-            weight[:real] = self.weights[positions % self.size] / self.count_targets(batch, real)
-            yield {**batch, "loss_weight": weight.astype(np.float32)}
+            filled, weights = self.fill(positions, epoch)
+            batch = self.make_batch(filled, length)
+            weights /= self.count_targets(batch, len(positions))
+            yield {**batch, "loss_weight": weights.astype(np.float32)}
 
     def count_targets(self, batch: Batch, real: int) -> int:
         """Return what the loss is a mean over: the real examples of a batch, without filler."""

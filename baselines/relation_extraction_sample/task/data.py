@@ -74,12 +74,13 @@ def pointer_labels(
     number = {predicate: index for index, predicate in enumerate(predicates)}
     # The pairs of tokens of each grid.
     spans: list[list] = [[] for _ in range(entity_head_count(len(predicates), entity_heads))]
-    first_links, last_links = ([[] for _ in predicates] for _ in range(2))
+    first_links: list[list] = [[] for _ in predicates]
+    last_links: list[list] = [[] for _ in predicates]
     for triple in example.triples:
         subject, object_ = window.token_span(triple.subject), window.token_span(triple.object)
         predicate = number.get(triple.predicate)
         if subject is None or object_ is None or predicate is None:
-            continue  # the spans of a triple are labels only together
+            continue  # labels only together, and of predicates of the training file
         of_subjects = 0 if entity_heads == "shared" else 2 * predicate
         spans[of_subjects].append(subject)
         spans[of_subjects + 1].append(object_)

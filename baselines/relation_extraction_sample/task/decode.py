@@ -48,20 +48,20 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     # Even heads of the entity pointer are subjects, odd ones objects: `[batch, heads, spans]`.
     span_scores, cells = best_spans(entity, mask, MOST_SPANS)
     _, first, last = split_cells(cells, tf.shape(mask)[1])
+    subject_scores, *subjects = (part[:, 0::2] for part in (span_scores, first, last))
+    object_scores, *objects = (part[:, 1::2] for part in (span_scores, first, last))
     # All `[batch, predicates, subjects, objects]`; `entities` has 1 predicate where heads are
     # shared. Links need no mask: the score of a span in the padding is the lowest anyway.
     every = tf.range(predicates)[:, None]
-    first_links = score_pairs(head, every, first[:, 0::2], first[:, 1::2])
-    last_links = score_pairs(tail, every, last[:, 0::2], last[:, 1::2])
-    entities = tf.minimum(span_scores[:, 0::2, :, None], span_scores[:, 1::2, None, :])
+    first_links = score_pairs(head, every, subjects[0], objects[0])
+    last_links = score_pairs(tail, every, subjects[1], objects[1])
+    entities = tf.minimum(subject_scores[..., :, None], object_scores[..., None, :])
     weakest = tf.minimum(tf.minimum(first_links, last_links), entities)
-
     # The subject and the object by their ranks among the spans of their heads.
     scores, (predicate, subject, object_) = top_cells(weakest, MOST_TRIPLES)
-    of_subject = [pick(tokens[:, 0::2], predicate, subject) for tokens in (first, last)]
-    of_object = [pick(tokens[:, 1::2], predicate, object_) for tokens in (first, last)]
-    places = tf.stack([*of_subject, *of_object], axis=-1)
-    return {"scores": scores, "predicates": predicate, "places": places}
+    places = [pick(tokens, predicate, subject) for tokens in subjects]
+    places += [pick(tokens, predicate, object_) for tokens in objects]
+    return {"scores": scores, "predicates": predicate, "places": tf.stack(places, axis=-1)}
 
 
 def decode_window(

@@ -18,13 +18,13 @@ def count_matches(gold: Example, predicted: Iterable[Triple]) -> dict[str, tuple
         gold: the record; predicates outside its `annotated_predicates` do not count.
         predicted: what was found in it; a triple that is given twice counts once.
     """
-    right, found = keep_annotated(gold, gold.triples), keep_annotated(gold, predicted)
+    true, found = keep_annotated(gold, gold.triples), keep_annotated(gold, predicted)
     return {
         predicate: tuple(
             sum(triple.predicate == predicate for triple in triples)
-            for triples in (right & found, found, right)
+            for triples in (true & found, found, true)
         )
-        for predicate in sorted({triple.predicate for triple in right | found})
+        for predicate in sorted({triple.predicate for triple in true | found})
     }
 
 
@@ -63,10 +63,10 @@ def tune_threshold(golds: Sequence[Example], candidates: Candidates) -> dict:
         best: dict[Triple, float] = {}
         for triple, probability in candidates.get(gold.id, []):
             best[triple] = max(probability, best.get(triple, probability))
-        right, found = keep_annotated(gold, gold.triples), keep_annotated(gold, best)
-        gold_count += len(right)
+        true, found = keep_annotated(gold, gold.triples), keep_annotated(gold, best)
+        gold_count += len(true)
         scores += [best[triple] for triple in found]
-        hits += [triple in right for triple in found]
+        hits += [triple in true for triple in found]
     threshold = best_threshold(scores, hits, gold_count)
     curve = precision_recall(scores, hits, gold_count, threshold)
     return {"threshold": threshold, "precision_recall": curve}

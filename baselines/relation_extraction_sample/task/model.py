@@ -35,24 +35,26 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
         "head": pointer(predicates, size, rotary=False, name="head_pointer"),
         "tail": pointer(predicates, size, rotary=False, name="tail_pointer"),
     }
-    # Prediction takes only the parts of the scores: all scores of a long text are large.
+    # Parts of the scores: queries, keys, and with "efficient" what starts and ends add. Prediction
+    # takes only these, since all scores of a long text are large.
     parts = {name: layer(hidden) for name, layer in pointers.items()}
     inference = keras.Model(inputs, {**parts, "mask": mask}, name="inference")
 
     annotated = keras.Input((predicates,), name="annotated")
-    # Shared entity heads learn from all records, others only from those annotated for them.
+    # Shared entity heads learn from all records, others only from those annotated for them. Those
+    # of a predicate are two, of subject and object: hence `repeat`.
     shared = settings.entity_heads == "shared"
     entity_weight = None if shared else keras.ops.repeat(annotated, 2, axis=1)
-    losses, scores, labels = {}, {}, {"annotated": annotated}
+    losses, scores, label_inputs = {}, {}, {"annotated": annotated}
     for name, layer in pointers.items():
         label = keras.Input((layer.heads, None, 2), dtype="int32", name=f"{name}_labels")
-        labels[label.name] = label
-        loss = SparseMultilabelLoss(dtype="float32", name=f"{name}_loss")
-        weight = entity_weight if name == "entity" else annotated
+        label_inputs[label.name] = label
+        loss_layer = SparseMultilabelLoss(dtype="float32", name=f"{name}_loss")
         spans = name == "entity"
+        weight = entity_weight if spans else annotated
         scores[name] = PairScores(spans, name=f"{name}_scores")(parts[name], mask)
         made_of = {"parts": parts[name], "padding_mask": mask, "spans": spans}
-        losses[loss.name] = loss(scores[name], label, weight, **made_of)
-    training = TrainingModel({**inputs, **labels}, losses, name="training")
+        losses[loss_layer.name] = loss_layer(scores[name], label, weight, **made_of)
+    training = TrainingModel({**inputs, **label_inputs}, losses, name="training")
     compared = tuple(Logits(logits, "sigmoid") for logits in scores.values())
     return Models(training, inference, encoder, compared)

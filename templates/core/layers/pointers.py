@@ -84,15 +84,16 @@ class SparseMultilabelLoss(keras.layers.Layer):
             head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
             parts, padding_mask, spans: what scores are made of, for the shortcut below alone.
         """
-        # A shortcut: core/fast/many_heads.py computes the same loss faster, from 12 heads on and on
-        # a CPU. To change the loss, delete these three lines first.
+        # A shortcut for pointer = "efficient", whose scores have 4 parts: on a CPU, from 12 heads
+        # on, core/fast/many_heads.py computes the same. To change the loss, delete it first.
         if len(parts or ()) > 2 and pays(labels.shape[1]):
             possible = possible_pairs(padding_mask, spans)
             return loss_of_heads(parts, possible, labels, head_weight)
         heads, length = labels.shape[1], ops.shape(scores)[-1]
         scores = ops.reshape(ops.cast(scores, "float32"), (-1, length, length))
         labels = ops.reshape(labels, (-1, ops.shape(labels)[2], 2))
-        # `[rows, pairs]`, 1e9 in unused slots: there e^-s is 0. And the grid without true pairs.
+        # Rows are heads of examples. Of `[rows, pairs]` unused ones are 1e9, where e^-s is 0; in
+        # the grid `[rows, length, length]` of the false ones, true ones are lowered by 1e9.
         true_scores, false_scores = split_pairs(scores, labels)
         loss = log_one_plus_sum_exp(ops.reshape(false_scores, (-1, length * length)))
         loss = ops.reshape(loss + log_one_plus_sum_exp(-true_scores), (-1, heads))

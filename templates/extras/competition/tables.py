@@ -230,7 +230,8 @@ def find_columns(
     group = column(table.group_column, "group_column")
     fold_group = column(table.fold_group_column, "fold_group_column", require_labels)
     # Only the training file needs weights.
-    weighted = require_labels and Path(path) == project_path(settings.train_file)
+    train_file = project_path(getattr(settings, "train_file", ""))
+    weighted = require_labels and Path(path) == train_file
     weight = column(table.weight_column, "weight_column", weighted)
     if not is_table(path):
         group, fold_group, weight = (

@@ -18,7 +18,8 @@ from inspection.checks import (
     measure_reach,
 )
 from task.data import PairGenerator, pack_pairs
-from task.model import build_models, load_tokenizer_and_encoder
+from task.loading import load_tokenizer_and_encoder
+from task.model import build_models
 from task.records import read_examples
 from task.settings import Settings
 

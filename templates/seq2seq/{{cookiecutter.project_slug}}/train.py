@@ -24,7 +24,8 @@ from generation.tokenizers import find_target_tokens
 from inspection.errors import find_errors
 from task.data import PairGenerator, SourceGenerator, pack_pairs
 from task.evaluation import TextScorer
-from task.model import build_models, load_tokenizer_and_encoder
+from task.loading import load_tokenizer_and_encoder
+from task.model import build_models
 from task.prediction import make_writer
 from task.records import Example, read_examples
 from task.settings import Settings
@@ -84,12 +85,11 @@ def train(
 
     training = Training(settings, strategy, run, models, batches, scorer, settings.monitor)
     with strategy.scope():
-        training.prepare()  # extras may change any part of it, such as layers of the models
+        training.prepare()  # checks inputs, seeds dropout; extras may change any part
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, asdict(tokens))
-    # Keras's `fit`: after each epoch the evaluator scores dev, and keeps the weights unless an
-    # earlier score named `monitor` was higher.
+    # Keras's `fit`: after each epoch the evaluator scores dev, and keeps the best weights.
     evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # scores averaged weights, if an extra keeps some

@@ -15,8 +15,8 @@ from core.base.files import read_json
 from core.base.settings import read_settings, saved_settings
 from core.runs.members import members
 from floor import describe_data, find_folder
+from inspection.errors import read_prediction
 from inspection.score_parts import count_resamples, read_score, score_parts
-from task.decode import read_prediction
 from task.metrics import OWN_METRICS, RANKING_METRICS, all_names, count_matches, label_scores
 from task.prediction import restore_labels
 from task.records import Example, read_examples

@@ -91,12 +91,11 @@ def train(
 
     training = Training(settings, strategy, run, models, batches, scorer, monitor)
     with strategy.scope():
-        training.prepare()  # extras may change any part of it, such as layers of the models
+        training.prepare()  # checks inputs, seeds dropout; extras may change any part
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, asdict(labels))
-    # Keras's `fit`: after each epoch the evaluator scores dev, and keeps the weights unless an
-    # earlier score named `monitor` was higher.
+    # Keras's `fit`: after each epoch the evaluator scores dev, and keeps the best weights.
     evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # scores averaged weights, if an extra keeps some

@@ -26,7 +26,7 @@ from extras.writers import hooks, naming  # noqa: E402
 from extras.writers.chat import carried_by  # noqa: E402
 from generation.tokenizers import find_target_tokens  # noqa: E402
 from task.data import NO_TOKEN, PairGenerator, encode_sources  # noqa: E402
-from task.model import load_backbone  # noqa: E402
+from task.loading import load_backbone  # noqa: E402
 from task.records import Example  # noqa: E402
 from task.settings import Settings  # noqa: E402
 

@@ -19,6 +19,7 @@ use_template("seq2seq")
 from core.base import settings as base_settings  # noqa: E402
 from core.base.errors import InputError  # noqa: E402
 from core.encoders.encoder import BertEncoder  # noqa: E402
+from generation.layers import writing_layers  # noqa: E402
 from generation.perplexity import PerplexityScorer  # noqa: E402
 from generation.search import Writer, block_ngrams, draw, penalize_repeats  # noqa: E402
 from generation.settings import (  # noqa: E402
@@ -40,7 +41,7 @@ from generation.texts import (  # noqa: E402
 )
 from generation.tokenizers import train_text_tokenizer  # noqa: E402
 from task.data import PairGenerator  # noqa: E402
-from task.model import build_models, writing_layers  # noqa: E402
+from task.model import build_models  # noqa: E402
 from task.records import Example  # noqa: E402
 from task.settings import Settings  # noqa: E402
 

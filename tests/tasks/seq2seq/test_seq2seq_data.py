@@ -36,7 +36,8 @@ from inspection.checks import (  # noqa: E402
 )
 from score import read_lines  # noqa: E402
 from task.data import NO_TOKEN, PairGenerator, SourceGenerator, encode  # noqa: E402
-from task.model import build_models, find_positions, keep_rows  # noqa: E402
+from task.loading import keep_rows  # noqa: E402
+from task.model import build_models, find_positions  # noqa: E402
 from task.records import Example, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 

@@ -12,12 +12,8 @@ from conftest import use_template
 use_template("seq2seq")
 
 from extras.comparison.comparison import compare_columns  # noqa: E402
-from task.metrics import (  # noqa: E402
-    WordsAndIdeographs,
-    bleu_score,
-    score,
-    score_records,
-)
+from generation.text_metrics import WordsAndIdeographs, bleu_score  # noqa: E402
+from task.metrics import score, score_records  # noqa: E402
 from task.records import Example  # noqa: E402
 from task.settings import Settings  # noqa: E402
 

@@ -10,9 +10,11 @@ from sklearn import metrics as sklearn_metrics
 PROJECT = use_template("text_classification")
 
 from extras.comparison.comparison import compare_columns  # noqa: E402
+from inspection.errors import read_prediction  # noqa: E402
 from inspection.score_parts import read_score, score_parts  # noqa: E402
+from library import label_metrics  # noqa: E402
 from task import metrics  # noqa: E402
-from task.decode import choose_labels, make_candidates, read_prediction  # noqa: E402
+from task.decode import choose_labels, make_candidates  # noqa: E402
 from task.evaluation import evaluate, tune_threshold  # noqa: E402
 from task.records import Example, Labels, collect_labels  # noqa: E402
 
@@ -69,8 +71,8 @@ def test_matthews_of_two_labels_is_the_closed_form():
     # 6 true and 3 false positives, 5 true and 1 false negatives.
     counts = np.array([[6, 9, 7], [5, 6, 8]])
     expected = (6 * 5 - 3 * 1) / np.sqrt((6 + 3) * (6 + 1) * (5 + 3) * (5 + 1))
-    assert metrics.matthews(counts) == pytest.approx(expected)
-    assert metrics.matthews(np.array([[4, 4, 4], [0, 0, 0]])) == 0
+    assert label_metrics.matthews(counts) == pytest.approx(expected)
+    assert label_metrics.matthews(np.array([[4, 4, 4], [0, 0, 0]])) == 0
 
 
 def brute_ranking(relevant, scores):
@@ -94,7 +96,7 @@ def test_rankings_are_those_of_brute_force(seed):
     relevant = random.random(6) < 0.4
     relevant[0] = True
     scores = random.integers(0, 4, 6) / 4  # many ties
-    found = metrics.score_ranking(relevant, scores)
+    found = label_metrics.score_ranking(relevant, scores)
     assert found == pytest.approx(brute_ranking(relevant.astype(int).tolist(), scores.tolist()))
 
 
@@ -108,13 +110,16 @@ def test_average_precision_is_scikit_learns_where_no_scores_are_equal():
         scores += values.tolist()
         if labels.any():
             expected.append(sklearn_metrics.average_precision_score(labels, values))
-    rankings = metrics.score_rankings(examples, np.array(scores), "1")
+    rankings = label_metrics.score_rankings(examples, np.array(scores), "1")
     assert len(rankings) == len(expected) < 30
     assert np.mean([row[0] for row in rankings.values()]) == pytest.approx(np.mean(expected))
 
 
 def test_equal_scores_earn_nothing_by_the_order_of_the_file():
-    assert metrics.score_ranking(np.array([True, False, False]), np.zeros(3)) == (1 / 3, 1 / 3)
+    assert label_metrics.score_ranking(np.array([True, False, False]), np.zeros(3)) == (
+        1 / 3,
+        1 / 3,
+    )
 
 
 def ranked(labels_of_groups):

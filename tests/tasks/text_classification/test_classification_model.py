@@ -33,6 +33,7 @@ from extras.tpu.compile_checks import find_lowering_faults  # noqa: E402
 from floor import predict_floor  # noqa: E402
 from inspection import checks  # noqa: E402
 from inspection.folds import fold_keys  # noqa: E402
+from library import class_weights  # noqa: E402
 from submission import write_submission  # noqa: E402
 from task import data, model  # noqa: E402
 from task.data import ExampleGenerator, encode_examples  # noqa: E402
@@ -188,10 +189,10 @@ def test_balanced_weights_are_scikit_learns():
     gold = list("aaaabbc")
     labels = collect_labels([pair(n, "t", labels=[y]) for n, y in enumerate(gold)])
     expected = compute_class_weight("balanced", classes=np.array(list("abc")), y=gold)
-    np.testing.assert_allclose(model.balanced_weights(labels), expected)
+    np.testing.assert_allclose(class_weights.balanced_weights(labels), expected)
     # Several labels: each is a question with two answers.
     rows = [pair(n, "t", labels=row, several=True) for n, row in enumerate(["a", "ab", "", "a"])]
-    found = model.balanced_weights(collect_labels(rows))
+    found = class_weights.balanced_weights(collect_labels(rows))
     for name, weights in zip("ab", found, strict=True):
         has = [name in row.labels for row in rows]
         expected = compute_class_weight("balanced", classes=np.array([False, True]), y=has)
@@ -208,7 +209,8 @@ def test_weights_of_ones_own_are_the_sample_weights_of_scikit_learn(several):
     examples = [pair(n, "t", labels=row, several=several) for n, row in enumerate(rows)]
     settings = with_tables(Settings)(class_weights={"b": 2.5, "c": 40})
     labels = collect_targets(examples, settings)
-    _, answer, loss, _ = model.output_layers(labels, settings, "label_loss")
+    head = model.make_head(labels, settings)
+    answer, loss = head.answer, head.loss
     targets = labels.targets(examples)
     logits = 3 * random.normal(size=targets.shape).astype(np.float32)
     losses = loss(logits, targets).numpy()
@@ -221,9 +223,7 @@ def test_weights_of_ones_own_are_the_sample_weights_of_scikit_learn(several):
         found /= found.sum(axis=1, keepdims=True)
         expected = log_loss(gold, found, sample_weight=weights.sum(axis=1))
     np.testing.assert_allclose(losses.mean(), expected, rtol=1e-5)
-    plain = model.output_layers(labels, with_tables(Settings)(), "label_loss")[2](
-        logits, targets
-    ).numpy()
+    plain = model.make_head(labels, with_tables(Settings)()).loss(logits, targets).numpy()
     assert abs(plain.mean() - expected) > 0.01
     halves = [loss(logits[part], targets[part]).numpy() for part in (slice(7), slice(7, None))]
     np.testing.assert_array_equal(np.concatenate(halves), losses)

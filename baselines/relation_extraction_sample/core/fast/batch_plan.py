@@ -69,3 +69,14 @@ class BatchPlan(Feeding):
             random.shuffle(order)
         lengths = self.pad_to(self.lengths[order], epoch)
         return cut_batches(order, lengths, self.batch_size, random)
+
+    def fill(self, positions: np.ndarray, epoch: int | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the positions of a whole batch and their weights; filler repeats, with weight 0.
+
+        With `fits_batch` the last batch of prediction stays smaller.
+        """
+        rows = len(positions) if epoch is None and self.fits_batch else self.batch_size
+        weights = np.zeros(rows)
+        # `% size`: an extra may add further views of example n, as n + size, n + 2 size, ...
+        weights[: len(positions)] = self.weights[positions % self.size]
+        return np.resize(positions, rows), weights

@@ -1,4 +1,4 @@
-"""Score predictions, and print some of them as text."""
+"""Score predictions, and put some of them into words."""
 
 from collections import defaultdict
 from collections.abc import Sequence

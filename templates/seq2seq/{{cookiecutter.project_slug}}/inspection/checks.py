@@ -10,8 +10,9 @@ from core.data.checks import Finding, draw_histogram
 from core.step import Models
 from generation.texts import decode_texts, read_allowed
 from task.data import encode
+from task.loading import load_tokenizer_and_encoder
 from task.metrics import normal_form, score, score_records
-from task.model import build_models, load_tokenizer_and_encoder
+from task.model import build_models
 from task.records import Example
 from task.settings import Settings
 

@@ -8,7 +8,7 @@ import numpy as np
 from core.base.errors import InputError
 from core.base.files import read_json
 from core.runs.scores import read_scores
-from task.metrics import bleu_score
+from generation.text_metrics import bleu_score
 from task.records import Example
 
 # Score -> how it is computed from the columns that the prediction records hold.

@@ -39,7 +39,8 @@ def encode_sources(
         table: Any = getattr(settings, "writers", None)
         encode_prompts = need("writers", "files").encode_prompts
         return encode_prompts(tokenizer, texts, table, settings.max_length)
-    # The special tokens of an empty text: the first half goes before a source, the rest behind.
+    # The special tokens of an empty text, such as [CLS] [SEP]: the first half goes before a source,
+    # the rest behind.
     frame = tokenizer.encode("").ids
     before, after = frame[: len(frame) // 2], frame[len(frame) // 2 :]
     room = settings.max_length - len(frame)

@@ -38,7 +38,7 @@ def evaluate(
     """
     if settings.extractor:
         return settings.extractor.evaluate(examples, predictions, path, shown)
-    texts = {identity: text for identity, (text, *_) in predictions.items()}
+    texts = {identity: written.text for identity, written in predictions.items()}
     records = score_records(examples, texts, settings)
     rows = zip(prediction_records(examples, predictions), records, strict=True)
     facts = {**name_file(path), "records": len(examples)}

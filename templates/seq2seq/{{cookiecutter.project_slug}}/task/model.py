@@ -11,112 +11,25 @@ https://arxiv.org/abs/1706.03762.
 `pretrained`: the model that `encoder` names writes as it is; needs extras/writers.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
 import keras_hub
-import numpy as np
 import tensorflow as tf
 from keras import ops
-from tokenizers import Tokenizer
 
-from core.base.errors import InputError
 from core.base.extras import need
 from core.encoders.encoder import (
     BertEncoder,
     encoder_inputs,
     hidden_states,
-    load_encoder,
-    load_tokenizer,
 )
 from core.fast.transformer import exact_gelu_function
 from core.layers.language_model import INITIAL_DEVIATION, TokenLoss, head_layers, prefix_mask
 from core.step import Logits, Models, TrainingModel
-from generation.steps import WritingLayers
-from generation.tokenizers import keep_used_tokens, train_text_tokenizer
-from task.records import Example, tokenizer_texts
 from task.settings import Settings
 
 HEAD_SIZE = 64  # of the attention of the decoder, as in BERT
-
-
-def load_tokenizer_and_encoder(
-    settings: Settings, examples: Sequence[Example]
-) -> tuple[Tokenizer, keras.Model]:
-    """Return the tokenizer and the encoder; `keep_tokens` reduces both to the tokens in use.
-
-    Args:
-        settings: of the project.
-        examples: of the training file.
-    """
-    tokenizer = load_tokenizer(settings, examples, tokenizer_texts, train_text_tokenizer)
-    encoder = load_backbone(settings, tokenizer)
-    if settings.keep_tokens == "used" and settings.encoder != "tiny":
-        tokenizer, kept = keep_used_tokens(tokenizer, [*tokenizer_texts(examples)])
-        encoder = keep_rows(encoder, kept)
-    return tokenizer, encoder
-
-
-def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
-    """Return the encoder; for `unilm` it has positions for the target too.
-
-    Args:
-        settings: `encoder`, `model`, `max_length`, `target_length`, `tiny_*`.
-        tokenizer: of the encoder.
-
-    Raises:
-        InputError: the encoder can't write, or reads too few tokens.
-    """
-    if settings.model == "pretrained":
-        return need("writers", "families").load_writer(settings, tokenizer)
-    if settings.model != "unilm":
-        encoder = load_encoder(settings, tokenizer)
-        if "token_ids" not in {tensor.name for tensor in encoder.inputs}:
-            raise InputError(
-                f"{settings.encoder} is a {type(encoder).__name__}, which reads targets too and "
-                'writes by itself: set model = "pretrained", or choose an encoder.'
-            )
-        return encoder
-    both = settings.max_length + settings.target_length
-    if settings.encoder == "tiny":
-        encoder = load_encoder(settings.model_copy(update={"max_length": both}), tokenizer)
-        begin_with_waves(encoder.position_embedding.position_embeddings)
-        return encoder
-    encoder = load_encoder(settings, tokenizer)
-    if not isinstance(encoder, BertEncoder):
-        raise InputError(
-            f'model = "unilm" needs a BERT, and {settings.encoder} is a {type(encoder).__name__}: '
-            'set model = "encoder_decoder", or choose a BERT.'
-        )
-    if both > encoder.max_sequence_length:
-        raise InputError(
-            f"max_length + target_length = {both}, but {settings.encoder} has "
-            f"{encoder.max_sequence_length} positions for source and target together: lower one."
-        )
-    return encoder
-
-
-def begin_with_waves(positions: keras.Variable) -> None:
-    """Initialise the position embedding `[length, width]` of a new encoder as sinusoids.
-
-    Vectors of neighbours are alike then, so "the token after this one", which copying needs, is
-    learned for all positions at once. Source: Vaswani et al. 2017, section 3.5.
-    """
-    length, width = positions.shape
-    angles = np.arange(length)[:, None] / 10000 ** (np.arange(0, width, 2) / width)
-    waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)[:, :width]
-    positions.assign(INITIAL_DEVIATION * np.sqrt(2) * waves)
-
-
-def keep_rows(encoder: keras.Model, kept: np.ndarray) -> keras.Model:
-    """Return an encoder whose token embedding keeps the rows `kept`."""
-    config = {**encoder.get_config(), "vocabulary_size": len(kept)}
-    smaller = type(encoder).from_config(config)
-    rows = encoder.token_embedding.embeddings.path
-    weights = zip(encoder.weights, encoder.get_weights(), strict=True)
-    smaller.set_weights([value[kept] if one.path == rows else value for one, value in weights])
-    return smaller
 
 
 def find_positions(mask: tf.Tensor) -> tf.Tensor:
@@ -144,6 +57,9 @@ class PrefixLanguageModel(keras.layers.Layer):
 
     def call(self, token_ids, segment_ids, padding_mask, target_ids, training=None) -> tf.Tensor:
         """Return the logits `[batch, target, vocabulary]` of each target token, by those before it.
+
+        Worked example: source [CLS] a [SEP] [PAD], target [CLS] x. Both together have the segments
+        0 0 0 0 1 1, the mask 1 1 1 0 1 1, the positions 0 1 2 2 3 4; the last two have logits.
 
         Args:
             token_ids: of the source `[batch, source]`, as are the next two.
@@ -175,20 +91,6 @@ class PrefixLanguageModel(keras.layers.Layer):
     def score(self, hidden) -> tf.Tensor:
         """Return the logits of hidden states `[..., width]`."""
         return self.encoder.token_embedding(self.head_norm(self.head_dense(hidden)), reverse=True)
-
-    def read(self, sources: dict) -> list[tf.Tensor]:
-        """Return the source's hidden states that each layer attends to; they see no target."""
-        positions = find_positions(sources["padding_mask"])
-        hidden = [self.embed(sources["token_ids"], sources["segment_ids"], positions)]
-        mask = ops.cast(sources["padding_mask"], "bool")[:, None, :]
-        for layer in self.encoder.transformer_layers[:-1]:
-            hidden.append(layer(hidden[-1], attention_mask=mask, training=False))
-        return hidden
-
-    def embed_next(self, tokens, index, source_length) -> tf.Tensor:
-        """Return the embeddings of target tokens; their positions follow those of the source."""
-        places = ops.broadcast_to(source_length + index, ops.shape(tokens))
-        return self.embed(tokens, ops.ones_like(tokens), places)
 
     def compute_output_spec(
         self, token_ids, segment_ids, padding_mask, target_ids, training=None
@@ -245,11 +147,11 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
     own = {tensor.name: inputs[tensor.name] for tensor in encoder.inputs}
     source_hidden = hidden_states(encoder, own)
     width = source_hidden.shape[-1]
-    # Each draws its seed when it is created, so their order decides the initial weights. KerasHub
+    # Each draws its seed when it is created, so this order decides the initial weights. KerasHub
     # clones that of the kernels for each kernel, with another seed.
-    kernels, rows, positions = (
-        keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION) for _ in range(3)
-    )
+    kernels = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
+    rows = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
+    positions = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
     embedding = keras_hub.layers.ReversibleEmbedding(
         encoder.token_embedding.input_dim,
         width,
@@ -279,36 +181,3 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
     for layer in head_layers(width):
         hidden = layer(hidden)
     return embedding(hidden, reverse=True)
-
-
-def writing_layers(model: keras.Model) -> WritingLayers:
-    """Return the parts of an inference model that the cache of generation calls.
-
-    If you change how the layers compute, change this too, or set `cache = false`.
-    """
-    for layer in model.layers:
-        if hasattr(layer, "steps"):  # a pretrained writer computes the steps by itself
-            return layer
-    if any(layer.name == "unilm" for layer in model.layers):
-        unilm = model.get_layer("unilm")
-        layers = unilm.encoder.transformer_layers
-        return WritingLayers(layers, unilm.read, unilm.embed_next, unilm.score)
-    encoder = next(layer for layer in model.layers if isinstance(layer, keras.Model))
-    kind = keras_hub.layers.TransformerDecoder
-    layers = [layer for layer in model.layers if isinstance(layer, kind)]
-
-    def read(sources: dict) -> list[tf.Tensor]:
-        inputs = {tensor.name: sources[tensor.name] for tensor in encoder.inputs}
-        return [hidden_states(encoder, inputs)] * len(layers)
-
-    def embed(tokens: tf.Tensor, index: tf.Tensor, source_length: tf.Tensor) -> tf.Tensor:
-        tokens = model.get_layer("target_embedding")(tokens)
-        places = ops.broadcast_to(index, ops.shape(tokens)[:2])
-        places = model.get_layer("target_positions")(tokens, positions=places)
-        return model.get_layer("target_norm")(tokens + places)
-
-    def score(hidden: tf.Tensor) -> tf.Tensor:
-        hidden = model.get_layer("head_norm")(model.get_layer("head_dense")(hidden))
-        return model.get_layer("target_embedding")(hidden, reverse=True)
-
-    return WritingLayers(layers, read, embed, score)

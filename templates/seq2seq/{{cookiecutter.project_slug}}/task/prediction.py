@@ -12,13 +12,14 @@ from core.data.records import Id
 from core.devices.strategy import Strategy
 from core.prediction.loading import TrainedRuns, load_trained
 from core.step import Models
+from generation.layers import writing_layers
 from generation.perplexity import PerplexityScorer
 from generation.search import Writer
 from generation.settings import TargetTokens, check_min_length
 from generation.texts import Written, make_constraints
 from task.data import PairGenerator, SourceGenerator
 from task.decode import predict_texts
-from task.model import build_models, writing_layers
+from task.model import build_models
 from task.records import Example
 from task.settings import Settings
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from core.base.errors import InputError
 from core.base.extras import need
 from core.report.report import ErrorExample, ErrorItem
-from task.decode import read_prediction
 from task.records import Example
 
 
@@ -36,3 +36,15 @@ def find_errors(
         text, group = example.line_of_text, example.group or ""
         reports.append(ErrorExample(example.id, text, items, candidates=weighed, group=group))
     return reports
+
+
+def read_prediction(place: str, record: dict) -> tuple[str, ...]:
+    """Return the labels of a record of a predictions file.
+
+    Raises:
+        InputError: names the place of a record that is not a prediction.
+    """
+    labels = record.get("labels", [record["label"]] if "label" in record else None)
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise InputError(f"{place}: not a prediction: write the file with evaluate.py.")
+    return tuple(labels)

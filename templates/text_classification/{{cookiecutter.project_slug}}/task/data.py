@@ -1,4 +1,4 @@
-"""Encode single texts and pairs, and lay out their labels."""
+"""Encode single texts and pairs, and lay them out in batches with their targets."""
 
 import functools
 from collections.abc import Callable, Sequence

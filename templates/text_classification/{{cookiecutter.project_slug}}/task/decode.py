@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from core.base.errors import InputError
 from core.base.extras import need
 from core.data.records import Id
 from core.prediction.predictor import Predictor
@@ -107,15 +106,3 @@ def prediction_records(
             answer = {"label": chosen[0], "score": named[labels.positive or chosen[0]]}
         records.append({"id": example.id, **answer, "probabilities": named})
     return records
-
-
-def read_prediction(place: str, record: dict) -> tuple[str, ...]:
-    """Return the labels of a record of a predictions file.
-
-    Raises:
-        InputError: names the place of a record that is not a prediction.
-    """
-    labels = record.get("labels", [record["label"]] if "label" in record else None)
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise InputError(f"{place}: not a prediction: write the file with evaluate.py.")
-    return tuple(labels)

@@ -1,4 +1,4 @@
-"""Score predictions, and print some of them as text."""
+"""Score predictions, and put some of them into words."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,17 +48,15 @@ def evaluate(
     if labels.are_numbers:
         evaluate_numbers = need("competition", "number_evaluation").evaluate_numbers
         return evaluate_numbers(examples, candidates, labels, path, settings, threshold, shown)
-    label_scores = None
-    if getattr(settings, "competition", None):
-        label_scores = need("competition", "label_scores")
-        if threshold is None:
-            threshold = label_scores.tune_thresholds(examples, candidates, labels, settings)
+    competition = getattr(settings, "competition", None) and need("competition", "label_scores")
+    if competition and threshold is None:  # None again, unless its settings ask for others
+        threshold = competition.tune_thresholds(examples, candidates, labels, settings)
     if threshold is None:
         threshold = tune_threshold(examples, candidates, labels)
     predictions = [choose_labels(candidates[example.id], labels, threshold) for example in examples]
-    positive_scores, rest = None, {}
-    if label_scores:
-        rest = label_scores.score_labels(examples, candidates, predictions, labels, settings)
+    positive_scores, further = None, {}
+    if competition:
+        further = competition.score_labels(examples, candidates, predictions, labels, settings)
     if labels.positive is not None:
         index = labels.names.index(labels.positive)
         positive_scores = np.array([candidates[example.id][index] for example in examples])
@@ -67,7 +65,7 @@ def evaluate(
             **name_file(path),
             "records": len(examples),
             **in_scores(threshold),
-            **rest,
+            **further,
             **score(examples, predictions, positive_scores, labels),
         },
         predictions=prediction_records(examples, candidates, labels, threshold),

@@ -9,15 +9,15 @@ of their losses. The encoder, which takes nearly all of the time, runs only once
 2019, https://arxiv.org/abs/1905.09788.
 """
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
-import numpy as np
 from keras import ops
 
 from core.base.extras import ask, need
 from core.encoders.encoder import encoder_inputs, hidden_states
 from core.step import Logits, Models, TrainingModel
+from library.class_weights import find_class_weights
 from task.records import Labels
 from task.settings import Settings
 
@@ -49,7 +49,7 @@ class LabelLoss(keras.layers.Layer):
     """What both losses share; the output is the loss `[batch]`, in float32.
 
     Args:
-        weights: multiply the loss of each label; None: all weigh 1. See the subclasses.
+        weights: of the labels; None: all weigh 1. See the subclasses.
         smoothing: share of the target that is spread evenly over all answers.
     """
 
@@ -116,21 +116,21 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
         return models
     inputs, pooled = read_texts(encoder, labels, settings)
     dropout = keras.layers.Dropout(settings.dropout, name="pooled_dropout")
-    name = "label_loss" if settings.dropout_samples == 1 else "sample_loss"
-    to_logits, to_answer, loss, kind = output_layers(labels, settings, name)
+    head = make_head(labels, settings)
+    to_logits = head.logits
     if getattr(encoder, "answers", None):  # a decoder writes a word for each label
         to_logits = need("writers", "answers").answer_layer(encoder, labels)
     # Each call draws another dropout mask; in prediction dropout does nothing.
     samples = [to_logits(dropout(pooled)) for _ in range(settings.dropout_samples)]
-    inference = keras.Model(inputs, {to_answer.name: to_answer(samples[0])}, name="inference")
+    answer = head.answer(samples[0])
+    inference = keras.Model(inputs, {head.answer.name: answer}, name="inference")
 
     targets = keras.Input((samples[0].shape[-1],), name="targets")
-    # "label_loss" is the loss of the only sample, or the mean of those of several.
-    losses = [loss(logits, targets) for logits in samples]
-    average = keras.layers.Average(dtype="float32", name="label_loss")
-    mean = average(losses) if len(losses) > 1 else losses[0]
+    losses = [head.loss(logits, targets) for logits in samples]
+    # Of one loss the mean is that loss. Keras names an output after its layer.
+    mean = keras.layers.Average(dtype="float32", name="label_loss")(losses)
     training = TrainingModel({**inputs, "targets": targets}, {"label_loss": mean}, name="training")
-    compared = (Logits(samples[0], kind),) if kind else ()
+    compared = (Logits(samples[0], head.kind),) if head.kind else ()
     return Models(training, inference, encoder, compared)
 
 
@@ -148,26 +148,31 @@ def read_texts(
     return inputs, pool(hidden, inputs, pooling)
 
 
-def output_layers(labels: Labels, settings: Settings, name: str) -> tuple[Any, Any, Any, str]:
-    """Return the layers of the logits, the answer and the loss, and the kind of `Logits`.
+class Head(NamedTuple):
+    """The layers on top of the pooled text, and the kind of `Logits` for R-Drop; empty: none."""
+
+    logits: keras.layers.Layer
+    answer: keras.layers.Layer
+    loss: keras.layers.Layer
+    kind: str
+
+
+def make_head(labels: Labels, settings: Settings) -> Head:
+    """Return the layers of the logits, the answer and the loss.
 
     Args:
         labels: from `collect_targets`.
         settings: `class_weights`, `label_smoothing`.
-        name: of the loss.
     """
     if labels.are_numbers:
-        return need("competition", "heads").number_layers(labels, name)
-    kind = "sigmoid" if labels.several else "softmax"
-    weights = balanced_weights(labels) if settings.class_weights == "balanced" else None
-    if settings.label_weights:
-        weights = scaled_weights(labels, settings.label_weights)
-    loss = SigmoidLoss if labels.several else SoftmaxLoss
-    return (
+        return Head(*need("competition", "heads").number_layers(labels))
+    kind, loss = ("sigmoid", SigmoidLoss) if labels.several else ("softmax", SoftmaxLoss)
+    weights = find_class_weights(labels, settings.class_weights)
+    return Head(
         # In float32, like the losses: bfloat16 loses small differences of large logits.
         keras.layers.Dense(len(labels.names), dtype="float32", name="logits"),
         keras.layers.Activation(kind, dtype="float32", name="probabilities"),
-        loss(weights, settings.label_smoothing, dtype="float32", name=name),
+        loss(weights, settings.label_smoothing, dtype="float32", name="sample_loss"),
         kind,
     )
 
@@ -188,29 +193,3 @@ def pool(hidden: Tensor, inputs: dict[str, Tensor], pooling: str) -> Tensor:
     u = MaskedMean(1, name="mean_of_text_a")(hidden, inputs["text_numbers"])
     v = MaskedMean(2, name="mean_of_text_b")(hidden, inputs["text_numbers"])
     return ops.concatenate([mean, u, v, ops.abs(u - v), u * v], axis=-1)
-
-
-def balanced_weights(labels: Labels) -> list:
-    """Return weights that make all labels count the same: records / (labels * count).
-
-    Where a record may have several labels, having and lacking each label count the same.
-    """
-    records = labels.records
-    if not labels.several:
-        return [records / (len(labels.names) * count) for count in labels.counts]
-    return [
-        [records / (2 * max(records - count, 1)), records / (2 * count)] for count in labels.counts
-    ]
-
-
-def scaled_weights(labels: Labels, weights: dict[str, float]) -> list:
-    """Return the given weights, scaled to a mean of 1 over the training file.
-
-    Labels without a weight have 1. Where a record may have several labels, a weight is that of the
-    records with the label; those without it have 1.
-    """
-    own, counts = np.array([weights.get(n, 1.0) for n in labels.names]), np.array(labels.counts)
-    without = (labels.records - counts) * labels.several
-    mean = (own @ counts + without.sum()) / (counts + without).sum()
-    pairs = np.stack([np.ones_like(own), own], axis=-1)
-    return ((pairs if labels.several else own) / mean).tolist()

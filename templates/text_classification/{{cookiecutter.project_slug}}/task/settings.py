@@ -1,13 +1,12 @@
 """The settings of text classification."""
 
-import contextlib
 import json
-import math
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from core.base.settings import RecordSettings
+from library.class_weights import read_class_weights
 
 FLOOR = "floor"
 
@@ -41,18 +40,9 @@ class Settings(RecordSettings):
 
     @field_validator("class_weights", mode="before")
     @classmethod
-    def read_class_weights(cls, given: Any) -> str:
-        """Return a word, or weights by label as JSON: one value, so that runs can be compared."""
-        with contextlib.suppress(ValueError):
-            given = json.loads(given) if isinstance(given, str) else given
-        if given in ("none", "balanced"):
-            return given
-        if not isinstance(given, dict) or not given:
-            raise ValueError('choose "none", "balanced", or weights by label: { spam = 2.0 }')
-        for label, weight in given.items():
-            if type(weight) not in (int, float) or not 0 < weight < math.inf:
-                raise ValueError(f"{label!r} weighs {weight!r}: give it a number above 0")
-        return json.dumps(given, ensure_ascii=False, sort_keys=True)
+    def check_class_weights(cls, given: Any) -> str:
+        """Return `balanced`, `none` or the weights by label, as JSON; raises as the function."""
+        return read_class_weights(given)
 
     @property
     def label_weights(self) -> dict[str, float]:

@@ -1,0 +1,1 @@
+"""What this task computes that need not be read to change its model."""
