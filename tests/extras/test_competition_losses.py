@@ -56,7 +56,7 @@ def train(loss, strategy, accumulation):
         targets = keras.Input((logits.shape[-1],), name="targets")
         inference = keras.Model(token_ids, numbers(logits))
         training = TrainingModel(
-            {"token_ids": token_ids, "targets": targets}, {"label_loss": layer(logits, targets)}
+            {"token_ids": token_ids, "targets": targets}, {layer.name: layer(logits, targets)}
         )
         small.compile_models(settings, Models(training, inference, encoder), 6)
     dataset = batches.to_dataset(strategy=strategy)

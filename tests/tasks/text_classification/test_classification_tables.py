@@ -110,8 +110,11 @@ def test_a_column_weighs_the_records(tmp_path):
         with pytest.raises(InputError) as error:
             read_examples(path, settings=settings)
         assert words in str(error.value)
+    # The training file needs the column, others may lack it.
+    settings = make_settings(output="labels", weight_column="rust")
+    assert [one.weight for one in read_examples(tmp_path / "a.csv", settings=settings)] == [1, 1]
+    settings = settings.model_copy(update={"train_file": str(tmp_path / "a.csv")})
     with pytest.raises(InputError) as error:
-        settings = make_settings(output="labels", weight_column="rust")
         read_examples(tmp_path / "a.csv", settings=settings)
     assert "no column 'rust', which competition.weight_column names" in str(error.value)
 

@@ -23,8 +23,8 @@ def writing_layers(model: keras.Model) -> WritingLayers:
     if any(layer.name == "unilm" for layer in model.layers):
         unilm = model.get_layer("unilm")
         layers = unilm.encoder.transformer_layers
-        bound = [functools.partial(function, unilm) for function in (read_source, embed_next)]
-        return WritingLayers(layers, *bound, unilm.score)
+        of_source, of_next = (functools.partial(one, unilm) for one in (read_source, embed_next))
+        return WritingLayers(layers, of_source, of_next, unilm.score)
     encoder = next(layer for layer in model.layers if isinstance(layer, keras.Model))
     kind = keras_hub.layers.TransformerDecoder
     layers = [layer for layer in model.layers if isinstance(layer, kind)]
