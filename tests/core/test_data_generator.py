@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from core.base.errors import InputError
 from core.batches import DataGenerator, pad
+from core.fast.batch_plan import in_float32
 from core.fast.buckets import bucket_boundaries
 from core.fast.feeding import copy_parts
 from core.prediction.predictor import Predictor
@@ -264,3 +265,9 @@ def test_a_batch_is_computed_while_the_one_before_is_decoded(monkeypatch):
     assert "".join(events) == "FFDFDFDD"
     lengths = np.sort(generator.lengths)
     assert shapes == [(8, lengths[7]), (8, lengths[15]), (8, lengths[23]), (6, lengths[29])]
+
+
+def test_a_weight_that_float32_can_not_hold_is_refused():
+    with pytest.raises(InputError, match="multiplies to more than 3e38"):
+        in_float32([1.0, 1e30 * 1e9])
+    assert in_float32([1.0, 1e30]).dtype == np.float32

@@ -196,3 +196,53 @@ def test_nested_brackets_in_a_json_file_are_a_sentence(tmp_path):
     path.write_text("[" * 100_000, encoding="utf-8")
     with pytest.raises(InputError, match="is not valid JSON .*: restore or delete it"):
         files.read_json(path)
+
+
+def test_data_that_any_table_of_the_settings_names_is_not_written_over(tmp_path, monkeypatch):
+    (tmp_path / "config.toml").write_text(
+        'train_file = "a.jsonl"\nseed = 1\n[distillation]\nfiles = ["b.jsonl"]\n'
+        '[competition]\nsample_submission = "c.csv"\nentities_file = "d.csv"\n',
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(files, "PROJECT", tmp_path)
+    names = ("a.jsonl", "b.jsonl", "c.csv", "d.csv")
+    for name in (*names, "e.csv"):
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    assert all(files.is_own(tmp_path / name) for name in names)
+    assert not files.is_own(tmp_path / "e.csv")
+
+
+PRINTS = """
+import sys
+from core.base.errors import command
+
+@command
+def main():
+    for number in range(100_000):
+        print(number)
+    if sys.argv[1:]:
+        raise BrokenPipeError(32, "Broken pipe")
+
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell that a pipe is closed")
+def test_an_output_may_be_cut(tmp_path):
+    script = tmp_path / "prints.py"
+    script.write_text(PRINTS, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "templates")}
+    command = [sys.executable, str(script)]
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment, **pipe) as process:
+        assert process.stdout.readline() == "0\n"
+        process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == 1 and "Traceback" not in said and "Exception" not in said
+    assert said == "error: the output was closed, as `head` does.\n"
+    # Another pipe that breaks is an error that must be seen.
+    done = subprocess.run([*command, "other"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1 and "BrokenPipeError" in done.stderr
+    # Without any output a command ends well.
+    closed = f"{sys.executable} {script} >&-"
+    assert subprocess.run(closed, env=environment, shell=True).returncode == 0

@@ -51,7 +51,7 @@ def train(loss, strategy, accumulation):
     with strategy.scope():
         encoder = small.small_encoder()
         [token_ids] = encoder.inputs
-        score, numbers, layer, _ = number_layers(SimpleNamespace(scaling=scaling))
+        score, numbers, layer, _ = number_layers(SimpleNamespace(scaling=scaling), "label_loss")
         logits = score(encoder(token_ids))
         targets = keras.Input((logits.shape[-1],), name="targets")
         inference = keras.Model(token_ids, numbers(logits))
@@ -127,7 +127,7 @@ def test_each_loss_is_its_sum():
 def test_grades_begin_as_they_stand_in_training():
     """Before any step, and without features, each step has its share of the records."""
     scaling = collect_numbers(RECORDS, Settings(loss="ordinal"))["scaling"]
-    score, numbers, _, kind = number_layers(SimpleNamespace(scaling=scaling))
+    score, numbers, _, kind = number_layers(SimpleNamespace(scaling=scaling), "label_loss")
     logits = keras.ops.convert_to_numpy(score(np.zeros((1, 5), "float32")))
     np.testing.assert_allclose(special.expit(logits)[0], [0.75, 0.25, 0.75, 0.5], rtol=1e-5)
     assert kind == "sigmoid"

@@ -76,14 +76,14 @@ def read(template: str, items: list[dict], folder: Path, **more) -> Any:
     """Return the module of a task, and the example of a record with some items."""
     if template not in getattr(sys.modules.get("task.data"), "__file__", ""):  # else same classes
         use_template(template)
-    data = importlib.import_module("task.data")
+    data, records = map(importlib.import_module, ("task.data", "task.records"))
     record = {"id": "a", "text": TEXT, FIELD[template]: items, **more}
     path = folder / "x.jsonl"
     first = {"id": "b", "text": TEXT, FIELD[template]: []}
     lines = [json.dumps(one) + "\n" for one in (first, record)]
     path.write_text("".join(lines), encoding="utf-8")
     options = {} if template != "named_entity_recognition" else {"settings": None}
-    return data, data.read_examples(path, **options)[1]
+    return data, records.read_examples(path, **options)[1]
 
 
 # ------------------------------------------------------------------------------ reading

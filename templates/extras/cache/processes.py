@@ -137,10 +137,25 @@ def start() -> Worker:
 
 
 def tell(worker: subprocess.Popen, value: Any) -> None:
-    """Send a value to a process."""
+    """Send a value to a process.
+
+    Raises:
+        InputError: it has ended.
+    """
     assert worker.stdin is not None
-    pickle.dump(value, worker.stdin)
-    worker.stdin.flush()
+    try:
+        pickle.dump(value, worker.stdin)
+        worker.stdin.flush()
+    except BrokenPipeError as lost:
+        raise ended(worker) from lost
+
+
+def ended(worker: subprocess.Popen) -> InputError:
+    """Return the error of a process that has ended."""
+    return InputError(
+        f"a process that encodes has ended with {worker.wait()}, maybe for want of memory: set "
+        "cache.processes lower and run the same command again, which goes on."
+    )
 
 
 def call(free: queue.SimpleQueue, argument: Any) -> Any:
@@ -149,11 +164,8 @@ def call(free: queue.SimpleQueue, argument: Any) -> Any:
     try:
         tell(worker, (False, argument))
         result, error = pickle.load(worker.stdout)
-    except (EOFError, BrokenPipeError, pickle.UnpicklingError) as lost:
-        raise InputError(
-            f"a process that encodes has ended with {worker.wait()}, maybe for want of memory: set "
-            "cache.processes lower and run the same command again, which goes on."
-        ) from lost
+    except (EOFError, pickle.UnpicklingError) as lost:
+        raise ended(worker) from lost
     finally:
         free.put(worker)
     if error is not None:

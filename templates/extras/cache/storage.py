@@ -517,8 +517,8 @@ class SettingsRead:
             raise AttributeError(name)
         if name in self.refused:
             raise NotInTheKey(
-                f"task/data.py reads the setting {name}, which extras/cache does not look at: set "
-                "cache.enabled = false, or give the value another way."
+                f"task/data.py or task/records.py reads the setting {name}, which extras/cache "
+                "does not look at: set cache.enabled = false, or give the value another way."
             )
         try:
             return self.others[name] if name in self.others else self.known[name]

@@ -132,7 +132,7 @@ class Numbers(keras.layers.Layer):
 
 
 def number_layers(
-    labels: Any,
+    labels: Any, name: str
 ) -> tuple[keras.layers.Layer, keras.layers.Layer, keras.layers.Layer, str]:
     """Return the layers of the logits, the numbers and the loss, and the kind of `Logits`.
 
@@ -140,6 +140,7 @@ def number_layers(
 
     Args:
         labels: with the `scaling` of `collect_numbers`.
+        name: of the loss.
     """
     scaling = labels.scaling
     kind, targets = scaling["loss"], len(scaling["means"])
@@ -147,6 +148,6 @@ def number_layers(
     if kind == "ordinal":
         levels, shares = scaling["levels"], scaling["shares_above"]
         score = StepLogits(levels, shares, dtype="float32", name="logits")
-    loss = NumberLoss(kind, targets, scaling["huber_delta"], dtype="float32", name="sample_loss")
+    loss = NumberLoss(kind, targets, scaling["huber_delta"], dtype="float32", name=name)
     numbers = Numbers(scaling, dtype="float32", name="numbers")
     return score, numbers, loss, "sigmoid" if kind in ("bce", "ordinal") else ""

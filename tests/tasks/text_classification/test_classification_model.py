@@ -209,7 +209,7 @@ def test_weights_of_ones_own_are_the_sample_weights_of_scikit_learn(several):
     examples = [pair(n, "t", labels=row, several=several) for n, row in enumerate(rows)]
     settings = with_tables(Settings)(class_weights={"b": 2.5, "c": 40})
     labels = collect_targets(examples, settings)
-    head = model.make_head(labels, settings)
+    head = model.make_head(labels, settings, "label_loss")
     answer, loss = head.answer, head.loss
     targets = labels.targets(examples)
     logits = 3 * random.normal(size=targets.shape).astype(np.float32)
@@ -223,7 +223,9 @@ def test_weights_of_ones_own_are_the_sample_weights_of_scikit_learn(several):
         found /= found.sum(axis=1, keepdims=True)
         expected = log_loss(gold, found, sample_weight=weights.sum(axis=1))
     np.testing.assert_allclose(losses.mean(), expected, rtol=1e-5)
-    plain = model.make_head(labels, with_tables(Settings)()).loss(logits, targets).numpy()
+    plain = (
+        model.make_head(labels, with_tables(Settings)(), "label_loss").loss(logits, targets).numpy()
+    )
     assert abs(plain.mean() - expected) > 0.01
     halves = [loss(logits[part], targets[part]).numpy() for part in (slice(7), slice(7, None))]
     np.testing.assert_array_equal(np.concatenate(halves), losses)

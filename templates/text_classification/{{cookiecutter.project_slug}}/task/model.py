@@ -116,7 +116,9 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
         return models
     inputs, pooled = read_texts(encoder, labels, settings)
     dropout = keras.layers.Dropout(settings.dropout, name="pooled_dropout")
-    head = make_head(labels, settings)
+    # Keras names an output after its layer: the loss of the only sample, or the mean of several.
+    name = "label_loss" if settings.dropout_samples == 1 else "sample_loss"
+    head = make_head(labels, settings, name)
     to_logits = head.logits
     if getattr(encoder, "answers", None):  # a decoder writes a word for each label
         to_logits = need("writers", "answers").answer_layer(encoder, labels)
@@ -127,8 +129,8 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
 
     targets = keras.Input((samples[0].shape[-1],), name="targets")
     losses = [head.loss(logits, targets) for logits in samples]
-    # Of one loss the mean is that loss. Keras names an output after its layer.
-    mean = keras.layers.Average(dtype="float32", name="label_loss")(losses)
+    average = keras.layers.Average(dtype="float32", name="label_loss")
+    mean = average(losses) if len(losses) > 1 else losses[0]
     training = TrainingModel({**inputs, "targets": targets}, {"label_loss": mean}, name="training")
     compared = (Logits(samples[0], head.kind),) if head.kind else ()
     return Models(training, inference, encoder, compared)
@@ -157,22 +159,23 @@ class Head(NamedTuple):
     kind: str
 
 
-def make_head(labels: Labels, settings: Settings) -> Head:
+def make_head(labels: Labels, settings: Settings, name: str) -> Head:
     """Return the layers of the logits, the answer and the loss.
 
     Args:
         labels: from `collect_targets`.
         settings: `class_weights`, `label_smoothing`.
+        name: of the loss.
     """
     if labels.are_numbers:
-        return Head(*need("competition", "heads").number_layers(labels))
+        return Head(*need("competition", "heads").number_layers(labels, name))
     kind, loss = ("sigmoid", SigmoidLoss) if labels.several else ("softmax", SoftmaxLoss)
     weights = find_class_weights(labels, settings.class_weights)
     return Head(
         # In float32, like the losses: bfloat16 loses small differences of large logits.
         keras.layers.Dense(len(labels.names), dtype="float32", name="logits"),
         keras.layers.Activation(kind, dtype="float32", name="probabilities"),
-        loss(weights, settings.label_smoothing, dtype="float32", name="sample_loss"),
+        loss(weights, settings.label_smoothing, dtype="float32", name=name),
         kind,
     )
 
