@@ -35,9 +35,6 @@ class Baseline:
         published: scores that others report on its data set.
         score: shown in the tables; None: the one that chooses the epoch.
         precision: of its trainings; large encoders take twice as long in float32.
-        teachers: options of extras/distillation/label.py. First each seed trains a teacher on gold
-            alone; together these label the training file, and `distillation.files` of the settings
-            names what they wrote. None: there are no teachers.
         headline: whether README.md shows its score for its task.
         baked: whether its project is committed too, so that it can be read without installing.
     """
@@ -54,7 +51,6 @@ class Baseline:
     published: tuple[dict, ...] = ()
     score: str | None = None
     precision: str = SAME_PRECISION
-    teachers: tuple[str, ...] | None = None
     headline: bool = False
     baked: bool = False
 
@@ -66,19 +62,8 @@ class Baseline:
     @property
     def recipe(self) -> dict[str, object]:
         """How its trainings differ from those of its template, recorded with its scores."""
-        own: dict[str, object] = {}
-        if self.precision != SAME_PRECISION:
-            own |= {"precision": self.precision}
-        if self.teachers is not None:
-            own |= {"teachers": [*self.teachers]}
+        own = {} if self.precision == SAME_PRECISION else {"precision": self.precision}
         return {**self.answers, **self.settings, **own}
-
-    @property
-    def gold_alone(self) -> list[str]:
-        """The flags of a training without what teachers wrote; empty: it has none anyway."""
-        if self.teachers is None:
-            return []
-        return ["--distillation.files", "[]", "--distillation.weights", "[]"]
 
     def shown_score(self, scores: dict) -> str:
         """Return the name of the score that the tables show from a scores.json."""

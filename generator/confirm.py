@@ -10,13 +10,7 @@ import shutil
 from pathlib import Path
 
 from generator import InputError
-from generator.baselines import (
-    SAME_PRECISION,
-    Baseline,
-    describe_encoder,
-    find_baselines,
-    own_encoder,
-)
+from generator.baselines import SAME_PRECISION, describe_encoder, find_baselines, own_encoder
 from generator.document_tables import update_documents
 from generator.files import read_json_lines, write_json
 from generator.recipes import prepare_data, working_project
@@ -76,7 +70,7 @@ def confirm_baseline(
     prepare_data(baseline, project, local)
     if (project / PREPARATION).is_file():
         run_script(project, PREPARATION)
-    steps = train_first_steps(project, baseline, scores, encoder)
+    steps = train_first_steps(project, scores["seed"], scores["monitor"], encoder)
     if code == scores["code_hash"]:
         scores |= {"first_steps": steps, "confirmed_code": []}
     else:
@@ -88,14 +82,10 @@ def confirm_baseline(
 
 
 def train_first_steps(
-    project: Path, baseline: Baseline, scores: dict, encoder: Path | None
+    project: Path, seed: int, monitor: str, encoder: Path | None
 ) -> dict[str, float]:
-    """Train the first steps in a temporary run; return its losses and dev score.
-
-    They learn from gold alone: teachers that are trained again write other texts.
-    """
-    seed, monitor = scores["seed"], scores["monitor"]
-    flags = ["--devices.precision", SAME_PRECISION, *baseline.gold_alone]
+    """Train the first steps in a temporary run; return its losses and dev score."""
+    flags = ["--devices.precision", SAME_PRECISION]
     flags += ["--encoder", str(encoder.resolve())] if encoder else []
     flags += ["--run_name", RUN_NAME, "--overwrite", "true", "--shown_examples", "0"]
     run_script(project, "train.py", "--steps", str(FIRST_STEPS), "--seed", str(seed), *flags)

@@ -1,6 +1,5 @@
 """README.md of each baseline without a committed project: description, scores, commands."""
 
-import shlex
 from pathlib import Path
 
 from generator.baselines import REFERENCE, Baseline, encoder_name, read_baselines
@@ -15,7 +14,6 @@ from generator.score_names import (
     score_name,
     task_name,
 )
-from generator.teachers import teaching_commands
 
 PAGE = "README.md"
 
@@ -54,7 +52,7 @@ def page(root: Path, baseline: Baseline) -> str:
         f"baselines bake {baseline.name} --to DIR",
         f"cd DIR/{baseline.name}",
         *get_data(baseline),
-        f"pip install -r requirements.txt\n{prepare}{teaching(baseline)}python train.py",
+        f"pip install -r requirements.txt\n{prepare}python train.py",
         *compare,
         "```\n",
         *explained,
@@ -70,13 +68,6 @@ def page(root: Path, baseline: Baseline) -> str:
     if (baseline.folder(root) / "encoder").is_dir():
         parts.append("`encoder/` is the trained model in Hugging Face format.")
     return "\n".join(parts) + "\n"
-
-
-def teaching(baseline: Baseline) -> str:
-    """Return the commands that train the teachers of a baseline, one a line; empty: none."""
-    train_file = f"{baseline.answers.get('data_folder', 'sample')}/train.jsonl"
-    commands = teaching_commands(baseline, train_file)
-    return "".join(f"python {shlex.join(command)}\n" for command in commands)
 
 
 def where_to_read(root: Path, baseline: Baseline) -> str:

@@ -17,7 +17,6 @@ from generator.data_sets.convert import get_data_set
 from generator.data_sets.registry import SPLITS, find_data_set
 from generator.files import copy_tree, sha256, write_bytes, write_text
 from generator.run_scripts import PREPARATION, project_code_hash
-from generator.teachers import teaching_commands
 
 QUESTIONS = ("project_slug", "encoder", "data_folder", "strategy", "extras")
 # Left in a project in build/ by its runs and the commands around them.
@@ -211,10 +210,8 @@ def describe_next(baseline: Baseline, project: Path) -> str:
     lines += (
         [f"# put {' and '.join(baseline.local_files)} into data/"] if baseline.local_files else []
     )
-    scripts = [[name] for name in (PREPARATION,) if (project / name).is_file()]
-    scripts += teaching_commands(baseline, f"{read_answers(project)['data_folder']}/train.jsonl")
-    commands = [f"python {shlex.join(command)}" for command in (*scripts, ["train.py"])]
-    return "\n".join([*lines, "pip install -r requirements.txt", *commands])
+    scripts = [name for name in (PREPARATION, "train.py") if (project / name).is_file()]
+    return "\n".join([*lines, "pip install -r requirements.txt", *(f"python {n}" for n in scripts)])
 
 
 class CodeHashes:

@@ -31,7 +31,6 @@ from generator.run_scripts import (
     run_folder,
     run_script,
 )
-from generator.teachers import teach
 
 SCORED_SPLITS = ("dev", "test")
 # Kept for each seed besides its scores, because seeds may be trained on different days.
@@ -96,12 +95,9 @@ def reproduce_baseline(
     code = project_code_hash(project)
     if (project / PREPARATION).is_file():
         run_script(project, PREPARATION)
-    flags = ["--devices.precision", baseline.precision]
-    flags += ["--encoder", str(encoder.resolve())] if encoder else []
-    made_with |= teach(project, baseline, f"{data}/train.jsonl", flags, code)
     trained = seeds or list(baseline.seeds)
     for seed in trained:
-        train_seed(project, seed, flags, code)
+        train_seed(project, seed, encoder, code, baseline.precision)
         for file in sorted((project / data).glob("test.*")):
             evaluate_seed(project, seed, f"{data}/{file.name}")
     before, scores = read_scores(results), collect(project, trained, made_with)
@@ -114,7 +110,7 @@ def reproduce_baseline(
         write_predictions(project, scores, splits, results)
     # `baselines confirm` compares with these when the code changes.
     if not alike or "first_steps" not in before or before["seed"] != scores["seed"]:
-        steps = train_first_steps(project, baseline, scores, encoder)
+        steps = train_first_steps(project, scores["seed"], scores["monitor"], encoder)
     else:
         steps = before["first_steps"]
     scores |= {"first_steps": steps}
@@ -129,7 +125,7 @@ def reproduce_baseline(
     update_documents(root)
 
 
-def train_seed(project: Path, seed: int, flags: list[str], code: str) -> None:
+def train_seed(project: Path, seed: int, encoder: Path | None, code: str, precision: str) -> None:
     """Train one seed, or resume its unfinished run."""
     scores = read_scores(seed_folder(project, seed))
     if "finished" in scores:
@@ -141,6 +137,8 @@ def train_seed(project: Path, seed: int, flags: list[str], code: str) -> None:
             )
         print(f"seed {seed}: trained already")
         return
+    flags = ["--devices.precision", precision]
+    flags += ["--encoder", str(encoder.resolve())] if encoder else []
     run_script(project, "train.py", "--seed", str(seed), "--run_name", f"seed_{seed}", *flags)
     if "finished" not in read_scores(seed_folder(project, seed)):
         raise InputError(

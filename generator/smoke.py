@@ -45,7 +45,7 @@ def smoke_baseline(root: Path, baseline: Baseline, parent: Path) -> None:
     encoder = str(made.resolve()) if made and made.is_dir() else "tiny"
     small = ["--steps", "2", "--encoder", encoder, "--tiny_layers", "1", "--buckets", "1"]
     # Batches are padded with examples, which are computed too.
-    small += ["--batch_size", "4", "--prediction_batch_size", str(RECORDS), *baseline.gold_alone]
+    small += ["--batch_size", "4", "--prediction_batch_size", str(RECORDS)]
     train = ["train.py", *small, "--run_name", "smoke", *files]
     if (project / PREPARATION).is_file():
         packing = ["--preparation.packing", "false"]

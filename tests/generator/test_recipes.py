@@ -1,6 +1,5 @@
 """Recipes become projects: `bake`, `add`, `release`, `smoke`; what baselines.toml promises."""
 
-import functools
 import hashlib
 import json
 import shutil
@@ -9,7 +8,6 @@ import sys
 import tomllib
 import zipfile
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,12 +15,11 @@ from conftest import ROOT
 from projects import TEMPLATES, run
 from test_bake import EXTRAS, TEMPLATE, contents
 
-from generator import InputError, __version__, recipe_pages, smoke, teachers
+from generator import InputError, __version__, smoke
 from generator.add import add_extra
 from generator.bake import SAMPLE, bake
 from generator.baselines import (
     ENCODER,
-    Baseline,
     describe_encoder,
     find_baselines,
     flatten,
@@ -336,57 +333,3 @@ def test_baseline_runs(name, tmp_path, monkeypatch):
     monkeypatch.setattr(smoke, "run_scripts", run_scripts)
     smoke.smoke_baseline(ROOT, baseline, tmp_path)
     assert ran
-
-
-# ---------------------------------------------------------------------------------- teachers
-
-
-def taught(**changes) -> Baseline:
-    """Return a recipe whose seeds learn from what its teachers write."""
-    settings = {"distillation.files": ["pseudo.jsonl"], "distillation.weights": [2.0]}
-    made = Baseline(
-        "taught", "seq2seq", settings=settings, seeds=(1, 2), teachers=("--n_best", "4")
-    )
-    return replace(made, **changes)
-
-
-def test_teachers_learn_from_gold_alone_and_write_for_the_seeds(tmp_path, monkeypatch) -> None:
-    ran = []
-
-    def run_script(project: Path, *words: str) -> None:
-        ran.append(" ".join(words))
-        if words[0] == "train.py":
-            folder = project / "runs" / words[words.index("--run_name") + 1]
-            folder.mkdir(parents=True)
-            scores = {"finished": "now", "code_hash": "this"}
-            (folder / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
-        else:
-            (project / "pseudo.jsonl").write_text("{}\n", encoding="utf-8")
-
-    monkeypatch.setattr(teachers, "run_script", run_script)
-    teach = functools.partial(teachers.teach, tmp_path, train_file="data/train.jsonl")
-    found = teach(taught(), flags=["--devices.precision", "float32"], code="this")
-    gold = "--distillation.files [] --distillation.weights [] --devices.precision float32"
-    assert ran == [
-        f"train.py --seed 1 --run_name teacher_1 {gold}",
-        f"train.py --seed 2 --run_name teacher_2 {gold}",
-        f"{teachers.LABEL} teacher_1 teacher_2 data/train.jsonl pseudo.jsonl --n_best 4",
-    ]
-    assert teach(taught(), flags=[], code="this") == found and len(ran) == 3
-    # A teacher that is trained again writes again.
-    shutil.rmtree(tmp_path / "runs/teacher_2")
-    teach(taught(), flags=[], code="this")
-    assert [words.split()[0] for words in ran[3:]] == ["train.py", teachers.LABEL]
-    with pytest.raises(InputError, match="teacher_1 was trained by older code"):
-        teach(taught(), flags=[], code="other")
-    assert teach(taught(teachers=None), flags=[], code="other") == {}
-
-
-def test_teachers_are_part_of_the_recipe_and_of_its_page() -> None:
-    assert taught().recipe["teachers"] == ["--n_best", "4"]
-    assert "teachers" not in taught(teachers=None).recipe
-    assert taught(teachers=None).gold_alone == []
-    commands = recipe_pages.teaching(taught()).splitlines()
-    assert len(commands) == 3 and commands[-1].startswith(f"python {teachers.LABEL} teacher_1")
-    with pytest.raises(InputError, match="name the one file that they write"):
-        teachers.teaching_commands(taught(settings={}), "train.jsonl")
