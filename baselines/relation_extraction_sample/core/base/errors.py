@@ -5,6 +5,7 @@ import errno
 import functools
 import io
 import os
+import select
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -43,10 +44,7 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
         try:
             main()
             wait_for_workers()
-            sys.stdout.flush()
-        except BrokenPipeError:  # who reads the output has seen enough, as `head` does
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(1)
+            print(end="", flush=True)
         except InputError as error:
             all_workers().leave(f"error: {error}")
         except EndedWell as end:
@@ -58,6 +56,9 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
             print("\ninterrupted: run the same command again to go on.", file=sys.stderr)
             sys.exit(130)
         except Exception as error:
+            if isinstance(error, BrokenPipeError) and output_is_closed():
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                all_workers().leave("error: the output was closed, as `head` does.")
             sentence = explain_file_error(error) or explain_device_error(error)
             sentence = sentence or all_workers().explain(error)
             if sentence is None:
@@ -67,6 +68,17 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
             all_workers().leave(f"error: {sentence}")
 
     return run
+
+
+def output_is_closed() -> bool:
+    """Tell whether whoever read the output has ended; on Windows that is never known."""
+    if not hasattr(select, "poll"):
+        return False
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # no output, or a file
+        asked = select.poll()
+        asked.register(sys.stdout.fileno(), 0)
+        return any(event & select.POLLERR for _, event in asked.poll(0))
+    return False
 
 
 def explain_device_error(error: Exception) -> str | None:

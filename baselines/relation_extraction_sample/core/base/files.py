@@ -19,7 +19,8 @@ from core.base.workers import is_chief
 PROJECT = Path(__file__).resolve().parents[2]
 TEMPORARY = ".writing-"  # prefix of unfinished files
 # What belongs to a project besides its data and runs; no command writes over it.
-OWN_FOLDERS = {"core", "task", "extras", "inspection", "sample", "reference", "tests"}
+OWN_FOLDERS = {"core", "task", "extras", "inspection", "sample", "reference", "tests", "library"}
+OWN_FOLDERS |= {"generation", "formats", "corpus", "export_formats"}
 OWN_SUFFIXES = {".py", ".toml", ".md"}
 MANIFEST = "manifest.json"  # in the folder of a run: the hashes of its files
 
@@ -159,10 +160,12 @@ def is_own(path: Path) -> bool:
         values = {}
     tables = [values, *(value for value in values.values() if isinstance(value, dict))]
     named = [
-        project_path(value)
+        project_path(one)
         for table in tables
         for name, value in table.items()
-        if name.endswith("_file") and isinstance(value, str) and value
+        if name.endswith(("_file", "files", "sample_submission"))
+        for one in (value if isinstance(value, list) else [value])
+        if isinstance(one, str) and one
     ]
     if any(file.exists() and path.samefile(file) for file in named):
         return True

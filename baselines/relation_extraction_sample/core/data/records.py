@@ -84,7 +84,7 @@ def read_weighted(
     Items with probabilities, and texts with weights, are read by extras/distillation.
 
     Raises:
-        InputError: the weight is not a number from 0 on, or the record is invalid.
+        InputError: the weight is not a number from 0 to 1e30, or the record is invalid.
     """
     weighted_texts = "source" in record and isinstance(record.get("targets"), dict)
     if weighted_texts or is_soft([record.get(name) for name in ITEMS]):

@@ -5,10 +5,27 @@ from typing import Any, Self
 
 import numpy as np
 
+from core.base.errors import InputError
 from core.base.extras import ask
 from core.data.records import record_weights
 from core.fast.buckets import bucket_boundaries, cut_batches
 from core.fast.feeding import Feeding
+
+
+def in_float32(weights: Sequence[float]) -> np.ndarray:
+    """Return weights of examples as an array.
+
+    Raises:
+        InputError: one is too large for float32.
+    """
+    with np.errstate(over="ignore"):
+        found = np.array(weights, np.float32)
+    if np.isfinite(found).all():
+        return found
+    raise InputError(
+        "the weight of a record is too large: what its line, its texts and its file say multiplies "
+        "to more than 3e38: lower one of them."
+    )
 
 
 class BatchPlan(Feeding):
@@ -29,7 +46,7 @@ class BatchPlan(Feeding):
         made: Any = ask("open_batches", cls, examples, arguments)
         if made is None:
             made = cls(examples, *arguments)
-            made.weights = np.array(record_weights(made), np.float32)
+            made.weights = in_float32(record_weights(made))
         made.arguments = arguments
         return made
 

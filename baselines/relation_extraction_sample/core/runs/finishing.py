@@ -33,14 +33,10 @@ def explain_still_score(rows: list[dict], monitor: str) -> str:
     found = [row[f"dev_{monitor}"] for row in rows if f"dev_{monitor}" in row]
     if len({*found}) != 1 or len(found) == 1 and found[0]:
         return ""
-    longer = (
-        "python check.py says whether dev_file has gold that a model can reach; if it has, train "
-        "longer."
-    )
-    advice = "more records in dev_file can tell the epochs apart." if found[0] else longer
     return (
         f"dev {monitor} was {found[0]:.4f} at every scoring, so it chose nothing, and the loss on "
-        f"dev did, if it could: {advice}"
+        "dev did, if it could: python check.py says whether dev_file has gold that a model can "
+        "reach; if it has, train longer, or add records to dev_file."
     )
 
 
