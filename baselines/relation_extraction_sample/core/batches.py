@@ -1,4 +1,4 @@
-"""Batches: dicts keyed by the model's input names, in length buckets of static shape."""
+"""Batches: dicts keyed by the model's input names, padded to a few lengths."""
 
 from collections.abc import Iterator, Sequence
 

@@ -62,7 +62,7 @@ class Models:
         inference: its outputs are decoded to predictions.
         encoder: both share its layers.
         compared: logits that R-Drop and the like compare between two passes; empty: none.
-        learning_rates: name of a layer -> learning rate of its variables, if it has its own.
+        learning_rates: name of a layer of `training` -> learning rate of its variables.
     """
 
     training: TrainingModel
@@ -73,5 +73,5 @@ class Models:
 
     @property
     def encoder_inputs(self) -> list[str]:
-        """Names of the encoder's inputs, which every batch has."""
+        """Names of the encoder's inputs."""
         return [tensor.name for tensor in self.encoder.inputs]

@@ -40,7 +40,7 @@ def head_layers(
 
     Args:
         width: of the hidden states.
-        activation: the GELU of the encoder.
+        activation: between the dense layer and the normalization.
         **kwargs: of both layers.
 
     Example:

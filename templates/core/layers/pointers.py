@@ -10,11 +10,11 @@ from core.layers.global_pointer import pair_scores
 
 
 def possible_pairs(mask, spans: bool) -> keras.KerasTensor:
-    """Return `[batch, length, length]`: true where both tokens are no padding.
+    """Return `[batch, length, length]`: true where a pair of tokens is possible; padding never is.
 
     Args:
         mask: `[batch, length]`, 0 for padding.
-        spans: the pairs are spans: no token may follow the second one, j < i. False for links.
+        spans: the first token must not come after the second one. False for links.
     """
     mask = ops.cast(mask, "bool")
     possible = ops.logical_and(mask[:, :, None], mask[:, None, :])

@@ -10,7 +10,7 @@ from core.base.errors import command
 from core.base.extras import need
 from inspection.comparison import check_same_texts, compare_lengths, read_columns
 from task.metrics import accuracy
-from task.settings import METRIC, Settings
+from task.settings import Settings
 
 
 @command
@@ -25,7 +25,12 @@ def compare(run: Any, other: Any) -> Any:
     check_same_texts(run, other)
     own, others = read_columns(run), read_columns(other)
     lengths = compare_lengths(own, others)
-    shown = {"labels": lengths, "title": "texts", "metric": METRIC, "per_length": lengths}
+    shown = {
+        "labels": lengths,
+        "title": "texts",
+        "metric": accuracy.__name__,
+        "per_length": lengths,
+    }
     return comparison.compare_columns(own, others, accuracy, **shown)
 
 

@@ -35,7 +35,7 @@ def predict_events(
     """Return the graph of every example: mentions and links with their probabilities.
 
     Windows of one text are merged: a mention or link found in several has its highest score.
-    `keep_all`: drop no candidate; `progress`: title of the bar.
+    `keep_all`: no limit over all records; `progress`: title of the bar.
     """
     model, schema = generator.model, generator.schema
     decode_one = decode_tags if model == "crf" else decode_pointers
@@ -54,7 +54,7 @@ def predict_events(
 def make_graph(
     mentions: dict[Mention, float], links: dict[Link, float], schema: Schema, model: str
 ) -> Graph:
-    """Return the graph of a text; tags (`crf`) don't group spans into events, so it does."""
+    """Return the graph of a text; tags (`crf`) don't group spans: `compose_links` does."""
     if model == "crf":
         # Of a type without a tagged trigger there is no less likely trigger to fall back on.
         found = {kind for kind, role, _ in mentions if role is None}

@@ -30,7 +30,7 @@ def evaluate(
         graphs: from `predict_events`.
         path: named in the scores.
         metric: chooses the threshold; DuEE's uses that of argument classification.
-        threshold: a mention must score above it; None: the best one for these examples.
+        threshold: of `eased` probabilities; None: the best one for these examples.
         shown: how many examples to put into words.
     """
     tuned: dict = {"threshold": threshold}

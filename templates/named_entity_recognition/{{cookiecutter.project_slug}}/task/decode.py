@@ -24,8 +24,8 @@ Thresholds = Mapping[str, float]
 
 # Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.
 LOWEST_SCORE = -4.0
-# Each window keeps at most so many spans of all types together. A model in its first steps accepts
-# everything.
+# Each window keeps at most so many spans of all types together. In the first steps of a training
+# nearly all spans score above LOWEST_SCORE.
 MOST_SPANS = 96
 
 

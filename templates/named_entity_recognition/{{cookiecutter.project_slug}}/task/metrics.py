@@ -66,7 +66,10 @@ def score_types(matches: Iterable[Mapping[str, np.ndarray]]) -> dict[str, dict]:
 def list_candidates(
     golds: Sequence[Example], candidates: Candidates
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return score and correctness of each candidate `[n]` without overlaps; the gold entities."""
+    """Return score and correctness of each candidate `[n]`, and the number of gold entities.
+
+    Of overlapping candidates only the best is kept, where a record is flat.
+    """
     everything = defaultdict[str, float](lambda: -np.inf)
     rows = [
         (value, entity in right)

@@ -1,7 +1,7 @@
-"""Two models of entities over the same encoder: Efficient GlobalPointer, and BIO tags with a CRF.
+"""Two models for entities, of which `tagger` chooses one: a pointer, or BIO tags with a CRF.
 
 The pointer scores every span for each type, so entities may nest, overlap and have several types.
-Source: Su 2022, https://kexue.fm/archives/8877. The tagger gives each token one tag, so its
+Source: Su 2022, https://kexue.fm/archives/8877. The CRF gives each token one tag, so its
 entities are flat. Neither finds an entity of several pieces.
 """
 
@@ -41,7 +41,8 @@ def build_models(encoder: keras.Model, types: int, settings: Settings) -> Models
 def add_pointer(hidden, mask, types: int, settings: Settings) -> tuple:
     """Return outputs, scores `[batch, types, length, length]`, labels and the loss of a pointer."""
     pointer = POINTERS[settings.pointer](types, settings.pointer_size, name="span_pointer")
-    # All scores of long texts are large: prediction computes only those `select_spans` needs.
+    # All scores of long texts are large. So the inference model returns their parts, of which
+    # `select_spans` computes the scores of one head after the other.
     parts = pointer(hidden)
     scores = PairScores(name="span_scores")(parts, mask)
     labels = keras.Input((types, None, 2), dtype="int32", name="span_labels")
@@ -53,8 +54,7 @@ def add_pointer(hidden, mask, types: int, settings: Settings) -> tuple:
 def add_tagger(hidden, mask, types: int) -> tuple:
     """Return outputs, labels and the loss of the tagger.
 
-    It has no scores to compare, because a tag depends on the tags before it: two passes can't be
-    compared token by token.
+    R-Drop can't compare two passes token by token, because a tag depends on the tags before it.
     """
     emissions = keras.layers.Dense(1 + 2 * types, dtype="float32", name="emissions")(hidden)
     transitions = TagTransitions(types, dtype="float32", name="transitions")(emissions)

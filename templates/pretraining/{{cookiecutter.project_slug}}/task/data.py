@@ -17,7 +17,7 @@ from task.settings import Settings
 
 # One seed makes three kinds of draws, none like another.
 SHARDS, EXAMPLES, MASKS = 1, 2, 3
-# The same tokens of held-out texts are hidden for every run, so only the models differ.
+# With the same settings, the same tokens of held-out texts are hidden: only the models differ.
 HELD_OUT_SEED = 20181011
 TEXTS_AT_ONCE = 1024
 
@@ -67,7 +67,7 @@ class ShardGenerator(DataGenerator):
         """Return the pools of an epoch: slices of shards that are read at once.
 
         Worked example: shards of 5, 5 and 5 examples in this order, `pool_examples` 8 and batches
-        of 4. Only the first shard would leave 1 example over, so the pools end at 4, 8 and 15:
+        of 4. A pool of the first shard would leave 1 example over, so the pools end at 4, 8 and 15:
         the second pool is the last example of the first shard and three of the second.
         """
         order = np.random.default_rng([self.seed, epoch, SHARDS]).permutation(len(self.sizes))

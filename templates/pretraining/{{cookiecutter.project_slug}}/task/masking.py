@@ -9,8 +9,8 @@ https://arxiv.org/abs/1810.04805, and its whole word masking.
 `unilm`: the text is split at random; each token of the second part from the first part and those
 before it. Source: Dong et al. 2019, https://arxiv.org/abs/1905.03197.
 
-`replaced`: words are drawn as for `masked` and become other tokens; each token is told to be one of
-these or not: see `extras/encoders/discriminator.py`.
+`replaced`: words are drawn as for `masked` and become other tokens; the model tells for each token
+whether it was replaced: see `extras/encoders/discriminator.py`.
 
 `denoising`: a decoder writes the whole text from a damaged copy: see `task/denoising.py`.
 
@@ -56,7 +56,7 @@ def lay_out(
         padded: token ids and beginnings of words `[texts, length]`.
         settings: `objective`, and for `masked` `mask_rate`, `mask_share`, `random_share`; for
             `denoising` `mask_rate`, `span_length`, `permute_sentences`; for `replaced` `mask_rate`.
-        special: tokens that are never hidden, and never replace others.
+        special: tokens that never replace others, and are hidden by `denoising` only.
         random: draws words, tokens or splits.
     """
     rows, length = padded.token_ids.shape

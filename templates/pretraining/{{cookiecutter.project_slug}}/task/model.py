@@ -2,7 +2,8 @@
 
 The head is that of BERT: Dense, GELU and LayerNormalization, then the token embedding of the
 encoder and a bias score the vocabulary. Source: Devlin et al. 2019,
-https://arxiv.org/abs/1810.04805. Other families need extras/encoders, a BART extras/writers.
+https://arxiv.org/abs/1810.04805. Other families need extras/encoders; a BART or a decoder needs
+extras/writers.
 """
 
 from typing import Any
@@ -207,7 +208,7 @@ class TokenScores(keras.layers.Layer):
 def build_models(encoder: keras.Model, settings: Settings) -> Models:
     """Return the training model (output: the loss) and the inference model (output: sums).
 
-    Both share all layers and inputs.
+    Both share the encoder, the head and all inputs.
 
     Args:
         encoder: from `load_backbone`.

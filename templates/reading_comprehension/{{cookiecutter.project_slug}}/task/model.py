@@ -1,8 +1,8 @@
 """A pointer over question and passage: every pair of passage tokens is an answer, (0, 0) is none.
 
-The score of a span (i, j) is q_i k_j + a(i) + b(j). The last two terms are the usual classifier of
-starts and ends; the first one lets a start know its end. One softmax normalises all pairs of a
-window together. Source of the pointer: Su 2022, https://kexue.fm/archives/8877.
+With `pointer = "efficient"` the score of a span (i, j) is q_i k_j + a(i) + b(j). The last two terms
+are the usual classifier of starts and ends; the first one lets a start know its end. One softmax
+normalises all pairs of a window together. Source of the pointer: Su 2022, https://kexue.fm/archives/8877.
 """
 
 import keras
@@ -20,7 +20,7 @@ from task.settings import Settings
 class AnswerPairs(keras.layers.Layer):
     """Keep the scores of pairs of passage tokens and that of (0, 0); mask all others.
 
-    The pointer has masked the pairs that end before they start; here they are not looked at.
+    `PairScores` has masked the pairs that end before they start; here they are not looked at.
 
     Example:
 
@@ -36,7 +36,7 @@ class AnswerPairs(keras.layers.Layer):
         """Mask scores.
 
         Args:
-            scores: `[batch, 1, length, length]` of a pointer over spans.
+            scores: `[batch, 1, length, length]`, from `PairScores`.
             context_mask: `[batch, length]`, 1 for tokens of the passage.
 
         Returns:

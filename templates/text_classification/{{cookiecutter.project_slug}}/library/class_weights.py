@@ -59,8 +59,8 @@ def balanced_weights(labels: "Labels") -> list:
 def scaled_weights(labels: "Labels", weights: dict[str, float]) -> list:
     """Return the given weights, scaled to a mean of 1 over the training file.
 
-    Labels without a weight have 1. Where a record may have several labels, a weight is that of the
-    records with the label; those without it have 1.
+    Labels without a weight have 1 before that. Where a record may have several labels, a weight is
+    that of the records with the label; those without it have 1.
     """
     own, counts = np.array([weights.get(n, 1.0) for n in labels.names]), np.array(labels.counts)
     without = (labels.records - counts) * labels.several

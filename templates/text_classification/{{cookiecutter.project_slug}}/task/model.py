@@ -1,8 +1,8 @@
 """An encoder, a pooling of its hidden states to one vector, and a dense layer of logits.
 
 With pooling "compare" the vector of a pair is the mean of all tokens, followed by the means u, v of
-both texts, |u - v| and u v, as in Sentence-BERT. Here each token has already read both texts.
-Source: Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084.
+both texts, |u - v| and u v. Here each token has already read both texts. Source: Conneau et al.
+2017, https://arxiv.org/abs/1705.02364.
 
 With `dropout_samples` a step applies several dropout masks to the vector and learns from the mean
 of their losses. The encoder, which takes nearly all of the time, runs only once. Source: Inoue
