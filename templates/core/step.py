@@ -25,7 +25,8 @@ class TrainingModel(CompiledModel):
     summed, over replicas and over micro-batches.
 
     Of `CompiledModel` it has `batch_gradients`, which is `gradients` as a graph, summed over
-    micro-batches; `by_variables`, the gradient of a number; and `loss_means`, which `fit` prints.
+    micro-batches; `by_variables`, the gradient of a loss for each variable; and `loss_means`, which
+    `fit` prints.
     """
 
     def train_step(self, batch: dict) -> dict:

@@ -105,5 +105,5 @@ def fill(pairs_by_head: list[list]) -> np.ndarray:
     different = [list(dict.fromkeys(pairs)) for pairs in pairs_by_head]
     filled = np.full((len(different), max(map(len, different)), 2), -1, np.int32)
     for row, pairs in zip(filled, different, strict=True):
-        row[: len(pairs)] = np.reshape(pairs, (-1, 2))
+        row[: len(pairs)] = np.reshape(pairs, (-1, 2))  # (0, 2) where there are none
     return filled

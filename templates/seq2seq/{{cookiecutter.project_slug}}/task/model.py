@@ -41,6 +41,9 @@ def find_positions(mask: tf.Tensor) -> tf.Tensor:
 class PrefixLanguageModel(keras.layers.Layer):
     """The layers of a BERT under the prefix mask: they read a source and write a target.
 
+    The encoder has positions for both. generation/layers.py computes the same token by token, for
+    the cache of generation: if you change this, change that too, or set `cache = false`.
+
     Args:
         encoder: the BERT; its token embedding scores the next token, too.
     """

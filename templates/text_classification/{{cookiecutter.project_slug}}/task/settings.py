@@ -41,7 +41,7 @@ class Settings(RecordSettings):
     @field_validator("class_weights", mode="before")
     @classmethod
     def check_class_weights(cls, given: Any) -> str:
-        """Return `balanced`, `none` or the weights by label, as JSON; raises as the function."""
+        """Return `balanced`, `none` or the weights by label, as JSON; ValueError: it is neither."""
         return read_class_weights(given)
 
     @property
