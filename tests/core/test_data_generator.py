@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from core.base.errors import InputError
 from core.batches import DataGenerator, pad
+from core.fast import batch_plan
 from core.fast.batch_plan import in_float32
 from core.fast.buckets import bucket_boundaries
 from core.fast.feeding import copy_parts
@@ -267,7 +268,10 @@ def test_a_batch_is_computed_while_the_one_before_is_decoded(monkeypatch):
     assert shapes == [(8, lengths[7]), (8, lengths[15]), (8, lengths[23]), (6, lengths[29])]
 
 
-def test_a_weight_that_float32_can_not_hold_is_refused():
+def test_a_weight_that_float32_can_not_hold_is_refused(monkeypatch):
+    monkeypatch.setattr(batch_plan, "record_weights", lambda made: [1.0, 1e39])
+    with pytest.raises(InputError, match="multiplies to more than 3e38"):
+        DataGenerator.of([1, 2], 1)  # lengths and batch size
     with pytest.raises(InputError, match="multiplies to more than 3e38"):
         in_float32([1.0, 1e30 * 1e9])
     assert in_float32([1.0, 1e30]).dtype == np.float32

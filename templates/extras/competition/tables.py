@@ -229,9 +229,10 @@ def find_columns(
     targets, label = find_gold(path, header, settings, require_labels)
     group = column(table.group_column, "group_column")
     fold_group = column(table.fold_group_column, "fold_group_column", require_labels)
-    # Only the training file needs weights.
-    train_file = project_path(getattr(settings, "train_file", ""))
-    weighted = require_labels and Path(path) == train_file
+    # Only files to learn from need weights.
+    added = getattr(getattr(settings, "distillation", None), "files", []) if is_table(path) else []
+    learned = [project_path(file) for file in (getattr(settings, "train_file", ""), *added)]
+    weighted = require_labels and Path(path) in learned
     weight = column(table.weight_column, "weight_column", weighted)
     if not is_table(path):
         group, fold_group, weight = (

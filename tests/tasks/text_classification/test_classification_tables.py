@@ -113,10 +113,11 @@ def test_a_column_weighs_the_records(tmp_path):
     # The training file needs the column, others may lack it.
     settings = make_settings(output="labels", weight_column="rust")
     assert [one.weight for one in read_examples(tmp_path / "a.csv", settings=settings)] == [1, 1]
-    settings = settings.model_copy(update={"train_file": str(tmp_path / "a.csv")})
-    with pytest.raises(InputError) as error:
-        read_examples(tmp_path / "a.csv", settings=settings)
-    assert "no column 'rust', which competition.weight_column names" in str(error.value)
+    more = SimpleNamespace(files=[str(tmp_path / "a.csv")])
+    for changes in ({"train_file": more.files[0]}, {"distillation": more}):
+        with pytest.raises(InputError) as error:
+            read_examples(tmp_path / "a.csv", settings=settings.model_copy(update=changes))
+        assert "no column 'rust', which competition.weight_column names" in str(error.value)
 
 
 def test_columns_of_probabilities_are_soft_targets(tmp_path):
