@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from core.fast import many_heads
 from core.fast.transformer import MASKED
+from core.layers import pointers
 from core.layers.global_pointer import EfficientGlobalPointer, GlobalPointer
 from core.layers.pointer_search import best_spans, score_pairs
 from core.layers.pointers import PairScores, SparseMultilabelLoss
@@ -485,3 +486,25 @@ def test_bfloat16_runs_close_to_float32(random, mask, pointer):
         loss = tf.reduce_sum(half(inputs)["loss"])
     gradients = tape.gradient(loss, [weight.value for weight in half.trainable_weights])
     assert all(np.isfinite(gradient).all() for gradient in gradients)
+
+
+def test_a_change_of_the_possible_pairs_changes_training_and_prediction(random, mask, monkeypatch):
+    """A CPU once had a mask of its own for the loss of many heads."""
+
+    def first_token_only(mask, spans) -> tf.Tensor:
+        length = mask.shape[1]
+        return tf.tile((tf.range(length) == 0)[None, :, None], (len(mask), 1, length))
+
+    monkeypatch.setattr(pointers, "possible_pairs", first_token_only)
+    parts = EfficientGlobalPointer(HEADS, SIZE)(random.normal(size=(BATCH, LENGTH, WIDTH)))
+    labels = np.zeros((BATCH, HEADS, 1, 2), "int32")
+    made_of = {"parts": parts, "padding_mask": mask, "spans": True}
+    scores = PairScores()(parts, mask)
+    assert (scores.numpy()[:, :, 1:] == MASKED).all()
+    losses = []
+    for many in (HEADS + 1, HEADS):
+        monkeypatch.setattr(many_heads, "MANY", many)
+        losses.append(SparseMultilabelLoss()(scores, labels, **made_of).numpy())
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+    cells = best_spans([parts], mask, most=3)[1].numpy() % LENGTH**2
+    assert (cells < LENGTH).all(), "spans from the first token"
