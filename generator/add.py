@@ -38,10 +38,11 @@ def add_extra(root: Path, name: str, project: Path) -> str:
         raise InputError(f"there is no extra {name!r}: the names are {', '.join(known)}.")
     if not (project / "core" / "base").is_dir():
         raise InputError(f"{project} has no core/base: it was made by another version.")
-    extras = project / "extras"
+    extras, path = project / "extras", project / "extras" / "README.md"
     if (extras / name).exists():
         raise InputError(f"{extras / name} exists: delete that folder to get a fresh copy.")
     page = baking.own_extras_page(project)  # A broken extra is found before anything is changed.
+    own = path.read_bytes().replace(b"\r\n", b"\n") if path.is_file() else page.encode()
     extras.mkdir(exist_ok=True)
     needed = [one for one in baking.with_needs([name]) if not (extras / one).exists()]
     joining = [name, *(one for one in needed if one != name)]
@@ -53,8 +54,7 @@ def add_extra(root: Path, name: str, project: Path) -> str:
             shutil.copy(root / "templates" / "extras" / "__init__.py", extras)
         for one in joining:
             os.rename(Path(folder) / one, extras / one)
-    path = extras / "README.md"
-    if not path.is_file() or path.read_text(encoding="utf-8") == page:
+    if own == page.encode():
         baking.renew_extras_page(project)
     else:
         notes.append(f"{path} has changes of yours: it stays as it is, without the new extras.")
@@ -63,11 +63,12 @@ def add_extra(root: Path, name: str, project: Path) -> str:
     answers["strategy"] = possible_strategy(answers.get("strategy", "auto"), present)
     write_json(project / ".cookiecutter.json", origin)
     said = "\n".join([*(baking.describe_added(project, one) for one in joining), *notes])
-    version = baking.read_version()
-    if origin.get("version") != version:
+    here = {"version": baking.read_version(), "commit": baking.find_commit({})["commit"]}
+    commits = {here["commit"], origin.get("commit") or here["commit"]}
+    if origin.get("version") != here["version"] or (all(commits) and len(commits) > 1):
         said += (
-            f"\nIt is of version {version}, the project of {origin.get('version', 'another')}: "
-            "`baselines update` brings all of it to one."
+            f"\nIt is of version {baking.describe_version(here)}, the project of "
+            f"{baking.describe_version(origin)}: `baselines update` brings all of it to one."
         )
     return said
 

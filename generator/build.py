@@ -13,6 +13,7 @@ from generator.baselines import ENCODER, REFERENCE, Baseline, read_baselines
 from generator.document_tables import TABLES, update_documents
 from generator.extra_tables import write_extras, written_files
 from generator.files import copy_file, copy_tree, list_files, remove_empty_folders
+from generator.git import run_git
 from generator.reading_path import update_reading_paths
 from generator.recipe_pages import PAGE
 from generator.recipes import bake_recipe
@@ -65,7 +66,8 @@ def bake_project(root: Path, baseline: Baseline) -> None:
     """Bake a baseline around its results."""
     with tempfile.TemporaryDirectory() as folder:
         project = bake_recipe(root, baseline, Path(folder))
-        copy_tree(project, baseline.folder(root), keep=(*KEPT, *results_of(baseline)))
+        own = (*results_of(baseline), *ignored(baseline.folder(root)))
+        copy_tree(project, baseline.folder(root), keep=(*KEPT, *own))
 
 
 def tidy_folder(root: Path, baseline: Baseline) -> None:
@@ -74,6 +76,14 @@ def tidy_folder(root: Path, baseline: Baseline) -> None:
     for path in list_files(folder, but=(*KEPT, *results_of(baseline), PAGE)):
         (folder / path).unlink()
         remove_empty_folders(folder, (folder / path).parent)
+
+
+def ignored(folder: Path) -> list[str]:
+    """Return the names in a folder that git ignores, as `.venv`; none: it is not in a clone."""
+    listed = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
+    done = run_git("-C", folder, *listed)
+    names = done.stdout.decode().split("\0") if done.returncode == 0 else []
+    return [name.rstrip("/") for name in names if name and "/" not in name.rstrip("/")]
 
 
 def results_of(baseline: Baseline) -> tuple[str, ...]:

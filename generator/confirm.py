@@ -33,7 +33,7 @@ SAME_SCORE = 0.01
 def confirm_baseline(
     root: Path, name: str, local: Path | None = None, encoder: Path | None = None
 ) -> None:
-    """Compare the first steps with those of the scored code, or record them if it is unchanged.
+    """Compare the first steps with those that were recorded; none yet: record them.
 
     Args:
         root: the repository.
@@ -71,14 +71,15 @@ def confirm_baseline(
     if (project / PREPARATION).is_file():
         run_script(project, PREPARATION)
     steps = train_first_steps(project, scores["seed"], scores["monitor"], encoder)
-    if code == scores["code_hash"]:
-        scores |= {"first_steps": steps, "confirmed_code": []}
-    else:
+    recorded = "first_steps" in scores
+    if recorded:  # also by the same code: Keras or TensorFlow may be others
         compare_steps(name, scores["first_steps"], steps, scores["monitor"])
-        scores["confirmed_code"] = [code]
+    scores = {"first_steps": steps, **scores}
+    scores["confirmed_code"] = [code] if code != scores["code_hash"] else []
     write_json(results / "scores.json", scores)
     update_documents(root)
-    print(f"{name}: first {FIRST_STEPS} steps equal, {steps}")
+    said = "equal" if recorded else "recorded"
+    print(f"{name}: first {FIRST_STEPS} steps {said}, {steps}")
 
 
 def train_first_steps(

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from generator import InputError
@@ -41,6 +42,20 @@ def git(*command: str | Path, users_own: bool = False, **paths: Path) -> bytes:
     done = run_git(*command, users_own=users_own, **paths)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-        name = next(word for word in command if not str(word).startswith("-"))
-        raise InputError(f"git {name} failed: {said[-1]}")
+        raise InputError(f"git {name_of(command)} failed: {said[-1]}")
     return done.stdout
+
+
+def name_of(command: Sequence[str | Path]) -> str:
+    """Return the subcommand: the first word that is no option, and no value of `-C` or `-c`.
+
+    >>> name_of(("-C", "folder", "-c", "core.autocrlf=false", "archive", "HEAD"))
+    'archive'
+    """
+    before = ("", *command)
+    found = (
+        str(word)
+        for last, word in zip(before, command, strict=False)
+        if last not in ("-C", "-c") and not str(word).startswith("-")
+    )
+    return next(found)

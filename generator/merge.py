@@ -1,11 +1,11 @@
 """Merge two folders that began as the same one, as git merges two branches; nothing is written."""
 
-import os
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from generator import InputError
 from generator.files import copy_file
 from generator.git import git, run_git
 
@@ -58,6 +58,7 @@ def merge(base: Path, yours: Path, new: Path, label: str, private: Path) -> Merg
     settings = ("-c", "merge.renames=true", "-c", "merge.directoryRenames=false")
     done = run_git(*settings, *options, GIT_DIR=repository)
     if done.returncode not in (0, 1):
+        refuse_old_git()
         git("merge-tree", "--write-tree", "yours", label, GIT_DIR=repository)  # Says what is wrong.
     tree, *facts = done.stdout.decode().split("\0")
     merged = Merged(private / "merged")
@@ -67,6 +68,18 @@ def merge(base: Path, yours: Path, new: Path, label: str, private: Path) -> Merg
     git("checkout-index", "--all", GIT_DIR=repository, GIT_WORK_TREE=merged.folder)
     describe_conflicts(repository, merged, facts, label)
     return merged
+
+
+def refuse_old_git() -> None:
+    """Refuse a git that can't merge without a work tree.
+
+    Raises:
+        InputError: it is older than 2.38.
+    """
+    version = git("version").decode().split()[2]
+    numbers = [int(part) for part in re.findall(r"\d+", version)[:2]]
+    if numbers < [2, 38]:
+        raise InputError(f"git 2.38 or newer is needed, and this is {version}: install that.")
 
 
 def commit(repository: Path, folder: Path, parent: str | None = None) -> str:
@@ -139,7 +152,8 @@ def stage(project: Path, names: set[Path], to: Path) -> set[Path]:
 
     Args:
         project: the project's folder.
-        names: files in it, relative; those that are absent are left out.
+        names: files in it, relative; those that are absent are left out, and links, since a merge
+            would change what they point to.
         to: a folder to create.
 
     Returns:
@@ -149,10 +163,7 @@ def stage(project: Path, names: set[Path], to: Path) -> set[Path]:
     windows = set()
     for name in names:
         source, target = project / name, to / name
-        if source.is_symlink():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.symlink(os.readlink(source), target)
-        elif source.is_file():
+        if source.is_file() and not source.is_symlink():
             copy_file(source, target)
             content = source.read_bytes()
             if has_windows_ends(content):

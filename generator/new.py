@@ -27,6 +27,7 @@ def make_project(
     """
     from cookiecutter.exceptions import CookiecutterException, OutputDirExistsException
     from cookiecutter.main import cookiecutter
+    from jinja2 import TemplateError
 
     check_folder(parent)
     with tempfile.TemporaryDirectory() as private:
@@ -51,7 +52,7 @@ def make_project(
                 f"{str(error).removeprefix('Error: ')}: answer another project_slug, or name"
                 " another folder with --to."
             ) from error
-        except (CookiecutterException, UnicodeError) as error:
+        except (CookiecutterException, TemplateError, UnicodeError) as error:
             raise InputError(f"the project cannot be made in {parent}: {error}") from error
 
 

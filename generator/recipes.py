@@ -204,11 +204,13 @@ def read_arguments(words: list[str] | None) -> dict[str, str]:
 def describe_next(baseline: Baseline, project: Path) -> str:
     """Return the next commands for a freshly baked project, one per line."""
     lines = [f"cd {shlex.quote(str(project))}"]
+    folder = read_answers(project)["data_folder"]
     if baseline.data_set:
-        folder = read_answers(project)["data_folder"]
         lines.append(f"baselines data get {baseline.data_set} --to {shlex.quote(folder)}")
     lines += (
-        [f"# put {' and '.join(baseline.local_files)} into data/"] if baseline.local_files else []
+        [f"# put {' and '.join(baseline.local_files)} into {folder}"]
+        if baseline.local_files
+        else []
     )
     scripts = [name for name in (PREPARATION, "train.py") if (project / name).is_file()]
     return "\n".join([*lines, "pip install -r requirements.txt", *(f"python {n}" for n in scripts)])

@@ -27,17 +27,20 @@ def release(root: Path, folder: Path, names: list[str] | None = None) -> None:
         folder: where the files go.
         names: the baselines; all by default.
     """
-    lines = []
     check_folder(folder)
+    sums = folder / CHECKSUMS
+    known = sums.read_text(encoding="utf-8").splitlines() if sums.is_file() else []
+    # Those of an earlier release into the same folder stay, while their zips are there.
+    digests = {name: digest for digest, name in map(str.split, known) if (folder / name).is_file()}
     with tqdm(find_baselines(root, names), desc="release") as progress:
         for baseline in progress:
             progress.set_postfix_str(baseline.name)
             path = folder / f"{baseline.name}.zip"
             with tempfile.TemporaryDirectory() as private:
                 write_zip(whole_project(root, baseline, Path(private)), path)
-            digest = sha256(path.read_bytes()).removeprefix("sha256:")
-            lines.append(f"{digest}  {path.name}\n")
-    write_text(folder / CHECKSUMS, "".join(lines))
+            digests[path.name] = sha256(path.read_bytes()).removeprefix("sha256:")
+    lines = [f"{digest}  {name}\n" for name, digest in sorted(digests.items())]
+    write_text(sums, "".join(lines))
     print(f"{folder}: {len(lines)} zips, and {CHECKSUMS}, which `sha256sum --check` reads")
 
 

@@ -46,6 +46,8 @@ SHIPPED_KEYS = {
 KEYED_BY_LABELS = {"probabilities", "targets", "grades"}
 # Settings that a reproduction passes as flags.
 FLAGS = {"seed", "run_name", "encoder", "devices.precision"}
+# File of a run: with what it was trained besides its settings.
+MADE_WITH = "made_with.json"
 # The run of the classical model that a project may train too.
 FLOOR = "floor"
 # Folder of a project that makes an encoder.
@@ -79,8 +81,8 @@ def reproduce_baseline(
         root: the repository.
         name: the baseline.
         local: a local copy of the data set.
-        seeds: added to those scored before under the same conditions; by default all seeds of the
-            baseline, trained again.
+        seeds: added to those scored before, under the same conditions; by default all seeds of
+            the baseline, trained again.
         encoder: a local folder with the encoder that the baseline names.
 
     Raises:
@@ -96,24 +98,26 @@ def reproduce_baseline(
     if (project / PREPARATION).is_file():
         run_script(project, PREPARATION)
     trained = seeds or list(baseline.seeds)
+    if seeds:
+        refuse_to_lose(read_scores(results), seeds, made_with, code, name)
     for seed in trained:
-        train_seed(project, seed, encoder, code, baseline.precision)
+        train_seed(project, seed, encoder, code, {**made_with, "precision": baseline.precision})
         for file in sorted((project / data).glob("test.*")):
             evaluate_seed(project, seed, f"{data}/{file.name}")
     before, scores = read_scores(results), collect(project, trained, made_with)
     alike = bool(before) and same_conditions(before, scores, code)
     if seeds and alike:
         scores = join_seeds(before, scores)
-    if scores["seed"] in trained:
-        # Every project has the reference, and it is compared only on dev.
-        splits = SCORED_SPLITS[:1] if baseline.is_sample else SCORED_SPLITS
-        write_predictions(project, scores, splits, results)
     # `baselines confirm` compares with these when the code changes.
     if not alike or "first_steps" not in before or before["seed"] != scores["seed"]:
         steps = train_first_steps(project, scores["seed"], scores["monitor"], encoder)
     else:
         steps = before["first_steps"]
     scores |= {"first_steps": steps}
+    if scores["seed"] in trained:
+        # Every project has the reference, and it is compared only on dev.
+        splits = SCORED_SPLITS[:1] if baseline.is_sample else SCORED_SPLITS
+        write_predictions(project, scores, splits, results)
     write_json(results / "scores.json", scores)
     own = baseline.folder(root) / ENCODER
     # A sample's encoder is kept only if another baseline starts from it.
@@ -125,25 +129,49 @@ def reproduce_baseline(
     update_documents(root)
 
 
-def train_seed(project: Path, seed: int, encoder: Path | None, code: str, precision: str) -> None:
-    """Train one seed, or resume its unfinished run."""
+def refuse_to_lose(before: dict, seeds: list[int], made_with: dict, code: str, name: str) -> None:
+    """Refuse some seeds of today's code where others of other code are scored.
+
+    Raises:
+        InputError: the lines of the others would be lost.
+    """
+    others = {row["seed"] for row in before.get("seeds", ())} - {*seeds}
+    if others and not same_conditions(before, {**before, **made_with}, code):
+        numbers = ", ".join(map(str, sorted(others)))
+        raise InputError(
+            f"baselines/{name} has scores of seed {numbers} by other code or settings, which would "
+            f"be lost: run `baselines confirm {name}` first, or leave --seeds out."
+        )
+
+
+def train_seed(project: Path, seed: int, encoder: Path | None, code: str, made_with: dict) -> None:
+    """Train one seed, or resume its unfinished run; note the encoder and the precision."""
+    noted = {key: made_with.get(key) for key in ("encoder_weights", "precision")}
+    note = seed_folder(project, seed) / MADE_WITH
     scores = read_scores(seed_folder(project, seed))
     if "finished" in scores:
         older = "by older code" if scores["code_hash"] != code else ""
-        if other := older or other_setting(project, seed_folder(project, seed)):
+        others = "with another encoder or precision" if is_other(note, noted) else ""
+        if other := older or others or other_setting(project, seed_folder(project, seed)):
             raise InputError(
                 f"build/{project.name}/runs/seed_{seed} was trained {other}: delete that folder "
                 "to train it again."
             )
         print(f"seed {seed}: trained already")
         return
-    flags = ["--devices.precision", precision]
+    flags = ["--devices.precision", made_with["precision"]]
     flags += ["--encoder", str(encoder.resolve())] if encoder else []
     run_script(project, "train.py", "--seed", str(seed), "--run_name", f"seed_{seed}", *flags)
     if "finished" not in read_scores(seed_folder(project, seed)):
         raise InputError(
             f"build/{project.name}/runs/seed_{seed} was told to end: run the same command to go on."
         )
+    write_json(note, noted)
+
+
+def is_other(note: Path, noted: dict) -> bool:
+    """Return whether a run notes another encoder or precision; one without a note may be any."""
+    return note.is_file() and read_json(note) != noted
 
 
 def other_setting(project: Path, run: Path) -> str:

@@ -132,6 +132,11 @@ def prepare(
             ' "template": "relation_extraction", with the task of the project.'
         )
     origin = {"address": "", "commit": "", "version": "unknown", **origin}
+    if origin.get("modified") and not from_:
+        print(
+            f"note: {project.name} was made from templates that were not committed as they were; "
+            "what they had changed counts as yours: name their folder with --from if it is not."
+        )
     answers = present_answers(project, origin["cookiecutter"])
     with tqdm(total=5, desc="update", leave=False) as progress:
         known = origin["commit"] or f"v{origin['version']}"
@@ -145,7 +150,10 @@ def prepare(
         progress.update()
         plan = Plan(old.label, new.label)
         contents = merge_project(project, before, after, plan, private)
-    contents[ORIGIN.as_posix()] = new_origin(origin, new)
+    made = new_origin(origin, new)
+    # Other line ends or another spelling of the same characters are no change.
+    if json.loads(made) != read_json(project / ORIGIN):
+        contents[ORIGIN.as_posix()] = made
     add_changes(project, plan, contents)
     return plan, contents
 
@@ -208,6 +216,11 @@ def merge_project(
         merged = merge(before, yours, after, f"version-{plan.new}", private / "again")
     plan.settings = put_values(merged.folder / CONFIG, values, moved)
     note_conflicts(merged, plan, staged)
+    for link in (path.as_posix() for path in ours if (project / path).is_symlink()):
+        plan.remarks.pop(link, None)  # it was not staged, so the merge took it for deleted
+        if hash_of(after / link) not in ("", hash_of(before / link)):
+            plan.remarks[link] = "a link, which stays; the file of the new version is next to it"
+            merged.beside[f"{link}.new"] = (after / link).read_bytes()
     # A file that is from no version is kept under its name.
     contents: dict[str, bytes | None] = {path.as_posix(): None for path in staged.keys() & ours}
     # A new file has the line ends of those of its kind.

@@ -59,16 +59,19 @@ def find_version(
     wanted = named or commit
     if not wanted:
         return copy_version(root, to)
-    address = load_baking(root / "templates").find_commit({})["address"] or origin["address"]
+    own = load_baking(root / "templates").find_commit({})["address"]
+    addresses = [*dict.fromkeys(filter(None, (own, origin["address"])))]
     places = [root] if (root / ".git").exists() else []
-    found = look_up(places, wanted)
-    if not found and address:
-        clone = to.parent / "clone"
+    found, address = look_up(places, wanted), own or origin["address"]
+    for number, asked in enumerate(addresses if not found else ()):
+        clone = to.parent / f"clone_{number}"
         if not clone.exists():
-            git("clone", "--quiet", "--no-checkout", address, clone, users_own=True)
-        found = look_up([clone], wanted)
+            git("clone", "--quiet", "--no-checkout", asked, clone, users_own=True)
+        if found := look_up([clone], wanted):
+            address = asked
+            break
     if not found:
-        where = " and ".join([*map(str, places), *filter(None, [address])])
+        where = " and ".join([*map(str, places), *addresses])
         raise InputError(
             f"version {wanted} is not in {where or 'this package, which has no history'}: name a "
             "folder that holds it, with --from the one that the project was made from, or with "
@@ -83,7 +86,9 @@ def look_up(repositories: list[Path], wanted: str) -> tuple[Path, str] | None:
         for name in (f"refs/tags/v{wanted}", f"refs/tags/{wanted}", wanted):
             if wanted.startswith("-"):  # It would be an option.
                 continue
-            done = run_git("-C", repository, "rev-parse", "--verify", "-q", f"{name}^{{commit}}")
+            asked = ("rev-parse", "--verify", "-q", f"{name}^{{commit}}")
+            # The user's configuration may say that another user's repository is safe.
+            done = run_git("-C", repository, *asked, users_own=True)
             if done.returncode == 0:
                 return repository, done.stdout.decode().strip()
     return None
@@ -91,10 +96,15 @@ def look_up(repositories: list[Path], wanted: str) -> tuple[Path, str] | None:
 
 def extract_version(repository: Path, commit: str, address: str, to: Path) -> Version:
     """Write what baking reads at a commit into a new folder."""
-    names = git("-C", repository, "ls-tree", "--name-only", "-z", commit).decode().split("\0")
-    archive = git("-C", repository, "archive", commit, *(name for name in BAKED if name in names))
+    # As it was committed, whatever line ends the user's configuration asks for.
+    where = ("-C", repository, "-c", "core.autocrlf=false")
+    listed = git(*where, "ls-tree", "--name-only", "-z", commit, users_own=True)
+    names = [name for name in BAKED if name in listed.decode().split("\0")]
+    archive = git(*where, "archive", commit, *names, users_own=True)
     with tarfile.open(fileobj=io.BytesIO(archive)) as file:
-        file.extractall(to, filter="data")
+        # Python 3.11.0 to 3.11.3 have no filters; the archive is git's own.
+        safe: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        file.extractall(to, **safe)
     return with_origin(to, {"address": address, "commit": commit})
 
 
@@ -165,13 +175,21 @@ def render(
     if place:
         link_data(place, parent / answers["project_slug"], answers.get("data_folder", ""), parent)
     configuration = parent / "configuration.yaml"
-    private = json.dumps({"cookiecutters_dir": str(parent), "replay_dir": str(parent)})
-    write_text(configuration, private)
+    private = {"cookiecutters_dir": str(parent), "replay_dir": str(parent)}
+    # YAML does not join the two halves that JSON makes of a character beyond U+FFFF.
+    write_text(configuration, json.dumps(private, ensure_ascii=False))
     command = [sys.executable, "-m", "cookiecutter", str(version.folder)]
     command += ["--directory", f"templates/{template}", "--output-dir", str(parent)]
     command += ["--no-input", "--config-file", str(configuration), "--accept-hooks", "yes"]
     command += [f"{name}={value}" for name, value in answers.items()]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", cwd=parent)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        cwd=parent,
+    )
     project = parent / answers["project_slug"]
     if done.returncode or not project.is_dir():
         said = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()[-1]

@@ -52,6 +52,7 @@ CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"}
 STRATEGIES = ("auto", "single", "mirrored", "multi_worker", "tpu")
 # A file of any other kind is rendered if it names an answer.
 NEVER_RENDERED = (".py", ".jsonl", ".html")
+ARCHIVES = (".zip", ".gz", ".7z", ".rar", ".tar")
 NAMES_AN_ANSWER = re.compile(r"\{[{%][^\n]*?\bcookiecutter\.")
 
 
@@ -230,9 +231,15 @@ def data_file(answers: dict[str, Any], stem: str) -> str:
     """
     folder = answers["data_folder"]
     place = project_folder(answers) / folder
-    endings = [path.suffix for path in place.glob(f"{stem}.*")]
-    endings = endings or [path.suffix for path in place.glob("train.*")]
+    endings = known_endings(place, stem) or known_endings(place, "train")
     return f"{folder}/{stem}{endings[0] if len(endings) == 1 else '.jsonl'}"
+
+
+def known_endings(folder: Path, stem: str) -> list[str]:
+    """Return the endings of a file of records; an archive, or `train.csv.bak`, holds none."""
+    names = (path.name for path in folder.glob(f"{stem}.*"))
+    endings = (name.removeprefix(stem) for name in names)
+    return [one for one in endings if one.count(".") == 1 and one.lower() not in ARCHIVES]
 
 
 def name_sample(table: str, project: Path, folder: str) -> str:
@@ -303,6 +310,8 @@ def complain_about_path(value: str) -> str | None:
     if not value.strip():
         return "is empty: leave this answer out to get the default."
     # JSON writes a character beyond U+FFFF as two halves, which TOML refuses.
+    if value.startswith("~"):
+        return "begins with ~, which stands for your home in a shell only: write the whole path."
     unfit = re.search(r"[\"'`\\{}<>|\U00010000-\U0010ffff]", value)
     if unfit or value != value.strip() or not value.isprintable():
         return (
@@ -591,7 +600,7 @@ def end_project(
         renew_extras_page(project)
         print("\n".join(describe_added(project, name) for name in added))
         return
-    if not any((project / data).glob("train.*")):
+    if not known_endings(project / data, "train"):
         print(
             f"note: {Path(folder, data).as_posix()} holds no training file yet. A relative"
             " data_folder starts at the project's folder: ../NAME is beside it."

@@ -47,13 +47,18 @@ def fetch(url: str, source: Source, path: Path) -> Path:
             return path
         path.unlink()
     pooch.get_logger().setLevel("ERROR")
-    pooch.retrieve(
-        url,
-        known_hash=None,  # The downloader checks the git blob id before the file gets its name.
-        fname=path.name,
-        path=path.parent,
-        downloader=ResumingDownloader(source, path.with_name(path.name + ".part")),
-    )
+    try:
+        pooch.retrieve(
+            url,
+            known_hash=None,  # The downloader checks the git blob id before the file gets its name.
+            fname=path.name,
+            path=path.parent,
+            downloader=ResumingDownloader(source, path.with_name(path.name + ".part")),
+        )
+    except PermissionError as error:
+        raise InputError(
+            f"{path.parent} can't be written: name another folder with --cache."
+        ) from error
     return path
 
 

@@ -13,8 +13,8 @@ from projects import TEMPLATES
 from core.base.errors import InputError
 from core.base.files import write_json
 from core.prediction.loading import TrainedRuns
+from core.runs import members
 from core.runs.manifest import check_files, load_best
-from core.runs.members import tuned_threshold
 from core.runs.run import Run
 from core.runs.scores import read_scores
 
@@ -32,12 +32,39 @@ def test_files_that_were_changed_are_found(tmp_path):
         check_files(tmp_path)
 
 
+def test_a_name_is_that_of_a_run(tmp_path, monkeypatch):
+    """Also where a folder here has it, and a config.json, as that of an encoder."""
+    for place in ("runs/base", "base", "runs/base_2", "runs/two", "runs/both"):
+        write_json(tmp_path / place / "config.json", {"epochs": 1})
+        (tmp_path / place / "best.weights.h5").touch()
+    monkeypatch.setattr(members, "PROJECT", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert members.find_run("base") == tmp_path / "runs/base"
+    assert members.find_run("./base").resolve() == tmp_path / "base"
+    # A blend of blends that share a run is one run; who names a run twice is told.
+    for name, runs in (("two", ["base", "base_2"]), ("both", ["two", "base"])):
+        blend = {"blend": {"runs": [f"runs/{run}" for run in runs]}}
+        write_json(tmp_path / "runs" / name / "config.json", blend)
+    assert [folder.name for folder in members.find_runs(["both"])] == ["base", "base_2"]
+    with pytest.raises(InputError, match="base is named twice: name each run once"):
+        members.find_runs(["both", "base"])
+
+
+def test_weights_that_were_deleted_are_not_missed_for_an_epoch(tmp_path):
+    write_json(tmp_path / "config.json", {"epochs": 1})
+    with pytest.raises(InputError, match="has no weights yet: let train.py finish one epoch"):
+        members.members(tmp_path)
+    write_json(tmp_path / "scores.json", {"finished": "today"})
+    with pytest.raises(InputError, match="has no weights any more: they were deleted, so train"):
+        members.members(tmp_path)
+
+
 @pytest.mark.parametrize("threshold", ["0.5", math.nan, math.inf, None])
 def test_a_threshold_that_is_no_number_is_refused(tmp_path, threshold):
     write_json(tmp_path / "config.json", {"seed": 1})
     write_json(tmp_path / "scores.json", {"dev": {"threshold": threshold}})
     with pytest.raises(InputError, match="has no threshold in scores.json: restore it, or train"):
-        tuned_threshold([tmp_path])
+        members.tuned_threshold([tmp_path])
 
 
 @pytest.mark.parametrize("error", [RuntimeError, OSError, KeyError, ValueError])

@@ -24,7 +24,7 @@ from extras.competition.list_models import GroupScores, ListLoss  # noqa: E402
 from extras.competition.list_scores import add_probabilities, score_lists  # noqa: E402
 from extras.competition.lists import draw_candidates, target_shares  # noqa: E402
 from extras.competition.splitting import hold_out, write_parts  # noqa: E402
-from inspection.folds import fold_keys  # noqa: E402
+from inspection.folds import fold_keys, settle_metric  # noqa: E402
 from task.data import ExampleGenerator  # noqa: E402
 from task.metrics import choose_metric  # noqa: E402
 from task.records import collect_targets, read_examples  # noqa: E402
@@ -350,6 +350,19 @@ def test_check_names_groups_at_fault(tmp_path):
         ("groups with the same candidate twice: 1 of 4", "a, line 4 for one"),
         ("groups that are also in a: 1 of 1", "b, line 2, group 'g0', for one"),
     ]
+
+
+def test_all_folds_are_scored_alike(tmp_path):
+    """One question has two right answers: a fold that holds none of these out would not know."""
+    rows = [
+        {"id": n, "text": f"t {n}", "g": f"g{n // 3}", "label": n % 3 > (n > 2)} for n in range(9)
+    ]
+    rows = [{**row, "label": int(row["label"])} for row in rows]
+    settings = settings_of(loss="listwise", group_column="g")
+    examples = read(write_table(tmp_path / "a.csv", rows), settings)
+    assert settings.metric == "auto"
+    assert settle_metric(settings, examples).metric == "map"
+    assert settle_metric(settings, examples[3:]).metric == "accuracy"
 
 
 def test_check_names_groups_of_two_files_once(tmp_path):

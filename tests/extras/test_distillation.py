@@ -18,7 +18,12 @@ use_template("text_classification")
 
 from core.base.errors import InputError  # noqa: E402
 from extras.distillation.added_files import refuse_unknown_labels, weighed  # noqa: E402
-from extras.distillation.pseudo_labels import label_record, soften  # noqa: E402
+from extras.distillation.pseudo_labels import (  # noqa: E402
+    is_empty,
+    label_record,
+    record_of,
+    soften,
+)  # noqa: E402
 from extras.distillation.soft_labels import read_soft_labels  # noqa: E402
 from extras.distillation.teachers import refuse_gold, refuse_teacher  # noqa: E402
 from task.model import SigmoidLoss, SoftmaxLoss  # noqa: E402
@@ -153,7 +158,7 @@ def test_each_fold_has_a_teacher_of_its_own(process, tmp_path):
     two = ("--folds.count", "2")
     succeeds(process, folds, *flags(project, run_name="teachers", **STEPS), *two)
     out = tmp_path / "pseudo"
-    succeeds(process, LABEL, "teachers", "sample/test.jsonl", out)
+    succeeds(process, LABEL, "runs/teachers", "sample/test.jsonl", out)
     assert sorted(p.name for p in out.glob("*.jsonl")) == ["fold_1.jsonl", "fold_2.jsonl"]
     asked = (*settings_of(process, files=[str(out)], init_from="teachers"), *two)
     done = succeeds(process, folds, *asked, "--run_name", "students")
@@ -168,6 +173,11 @@ def test_each_fold_has_a_teacher_of_its_own(process, tmp_path):
     assert refused.code == 1 and "records that fold 1 holds out: the score would be" in refused.err
     refused = process.run("train.py", *settings_of(process, files=[str(out)]), "--run_name", "z")
     assert refused.code == 1 and "a folder with a file for each fold" in refused.err
+    # Other tokens: the corrected command may have the same name.
+    other = {"distillation.init_from": "teachers", "tiny_vocabulary": 100}
+    refused = process.run(folds, *flags(project, **STEPS, **other), *two, "--run_name", "y")
+    assert refused.code == 1 and "reads other tokens" in refused.err
+    assert not (project / "runs/y/config.json").exists()
     # The file of one fold, learned by the others: its teacher saw what they hold out.
     own = (*settings_of(process, files=[str(out / "fold_2.jsonl")]), *two)
     refused = process.run(folds, *own, "--run_name", "z")
@@ -263,6 +273,9 @@ def test_a_source_that_can_not_be_taken_over_is_refused(process, tmp_path):
         pytest.skip("the same code for other tasks")
     weights = {path: path.read_bytes() for path in (runs / "teacher").rglob("*.h5")}
     asked = (*settings_of(process, init_from="teacher"), "--overwrite", "true")
+    refused = process.run("train.py", *asked, "--run_name", "teacher")
+    assert refused.code == 1 and "teacher is the run that is trained" in refused.err
+    asked = (*settings_of(process, init_from="runs/teacher"), "--overwrite", "true")
     refused = process.run("train.py", *asked, "--run_name", "teacher")
     assert refused.code == 1 and "teacher is the run that is trained" in refused.err
     assert weights == {path: path.read_bytes() for path in weights}
@@ -430,8 +443,32 @@ PREDICTED = {
         },
         0.7,
     ),
-    "answer": ({"answer": [0, 3], "score": 0.0, "n_best": []}, {"answers": [[0, 3]]}, 0.5),
-    "no answer": ({"answer": None, "score": -2.0, "n_best": []}, {"answers": []}, 0.880797),
+    "answer": ({"answer": [0, 3], "score": 0.98, "n_best": []}, {"answers": [[0, 3]]}, 0.98),
+    "no answer": ({"answer": None, "score": 0.2, "n_best": []}, {"answers": []}, 0.8),
+    "sure argument": (
+        {
+            "events": [
+                {
+                    "type": "e",
+                    "trigger": [0, 1],
+                    "trigger_text": "a",
+                    "trigger_score": 0.6,
+                    "arguments": [{"role": "r", "span": [2, 3], "text": "c", "score": 1.0}],
+                }
+            ]
+        },
+        {
+            "events": [
+                {
+                    "type": "e",
+                    "trigger": [0, 1],
+                    "arguments": [{"role": "r", "span": [2, 3], "probability": 1.0}],
+                    "probability": 0.6,
+                }
+            ]
+        },
+        0.6,
+    ),
     "text": ({"prediction": "hi", "score": np.log(0.25)}, {"targets": ["hi"]}, 0.25),
     "label": (
         {"label": "a", "probabilities": {"a": 0.75, "b": 0.25}},
@@ -455,6 +492,13 @@ def test_predictions_become_gold(name):
     assert found == pytest.approx(sure) if sure else found is None
 
 
+def test_records_of_tables_and_of_writers_can_be_learned():
+    one = SimpleNamespace(id=3, text_a="", text_b="b", group=None)
+    assert record_of(one) == {"id": 3, "text_a": "", "text_b": "b"}
+    written = [{"targets": [""]}, {"targets": [" "]}, {"targets": ["a"]}, {"targets": {"a": 1}}]
+    assert [*map(is_empty, [*written, {"label": "x"}])] == [True, True, False, False, False]
+
+
 def test_a_hard_label_is_as_sure_as_its_own_probability():
     """With a tuned threshold the label need not be the likeliest."""
     one = {"label": "spam", "probabilities": {"spam": 0.3, "ham": 0.7}}
@@ -462,6 +506,13 @@ def test_a_hard_label_is_as_sure_as_its_own_probability():
     several = {"labels": ["a"], "probabilities": {"a": 0.05, "b": 0.3}}
     assert label_record({"id": 7}, several, True)[1] == 0.05
     assert label_record({"id": 7}, {**several, "labels": ["b"]}, True)[1] == 0.3
+
+
+@pytest.mark.parametrize("prediction", [{"targets": {"grade": 2.5}}, {"targets": {"a": 1.0}}])
+def test_numbers_are_neither_hard_nor_softened(prediction):
+    for hard, temperature in ((True, 1.0), (False, 2.0)):
+        with pytest.raises(InputError, match="these runs predict numbers: leave it out"):
+            label_record({"id": 7}, prediction, hard, temperature)
 
 
 @pytest.mark.parametrize("exclusive", [True, False])

@@ -65,7 +65,7 @@ def test_a_project_trains_with(template, extras, tmp_path):
     offered = BAKING.known_extras(template)
     if extras not in ("none", "all", *offered):
         pytest.skip(f"{BAKING.owners(extras)} {extras} alone")
-    if extras in OWN_TESTS and (template != "pretraining" or extras != "folds"):
+    if extras in OWN_TESTS:
         pytest.skip(f"test_{extras}.py trains with it alone, and this test with all extras")
     if extras == "lora":
         pytest.skip("test_lora.py trains with it alone, is killed, and goes on")
@@ -80,7 +80,6 @@ def test_a_project_trains_with(template, extras, tmp_path):
     folders = {path.name for path in project.glob("extras/*/")}
     assert folders == set(chosen) and (project / "extras").exists() == bool(chosen)
     refused = set() if HAS_ORBIT else {"orbit"}
-    refused |= {"folds"} if template == "pretraining" else set()  # it has no records to hold out
     if not chosen:
         return  # test_resume.py or test_gpu.py trains each task without extras
     for extra in chosen:

@@ -205,6 +205,17 @@ def test_config_names_the_files_that_are_there(repository: Path, tmp_path: Path)
     assert f"`{names[0]}`" in (project / "README.md").read_text(encoding="utf-8")
 
 
+def test_archives_and_copies_are_no_data(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for name in ("train.csv.zip", "dev.csv", "dev.csv.bak", "test.zip"):
+        (tmp_path / "data" / name).touch()
+    place = repository / "templates/text_classification"
+    project = bake(place, tmp_path, {"data_folder": "../data", "extras": "competition"})
+    config = tomllib.loads((project / "config.toml").read_text(encoding="utf-8"))
+    names = [config[f"{stem}_file"] for stem in ("train", "dev", "test")]
+    assert names == ["../data/train.jsonl", "../data/dev.csv", "../data/test.jsonl"]
+
+
 @pytest.mark.parametrize(
     "name, found",
     [
@@ -496,6 +507,7 @@ BAD_ANSWERS = [
     ("data_folder", "  ", "is empty"),
     ("data_folder", "C:\\data", "holds quotes"),
     ("data_folder", "data ", "holds quotes"),
+    ("data_folder", "~/data", "begins with ~, which stands for your home in a shell only"),
     ("data_folder", "data\U0001f600", "holds quotes"),
     ("extras", "", "is empty: choose from averaging"),
     ("extras", "doctor,obit", "holds the unknown name obit: choose from averaging"),

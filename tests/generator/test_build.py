@@ -474,11 +474,12 @@ def test_further_seeds_join_those_of_the_same_code(repository: Path) -> None:
     assert "| 5 | 0.5 | same first 20 steps |" in read(repository)
     rows = json.loads((folder / "scores.json").read_text())["seeds"]
     assert rows[-1]["code_hash"] != rows[0]["code_hash"]
-    # Other code that was never compared, and a whole reproduction, begin anew.
+    # Other code that was never compared: only a whole reproduction begins anew.
     change_value(repository, "0.6")
     shutil.rmtree(runs)
-    reproduce_baseline(repository, "toy_other", seeds=[8])
-    assert seeds_of_file() == [8, 8]
+    with pytest.raises(InputError, match="seed 3, 4, 5, 6, 7 by other code .* would be lost"):
+        reproduce_baseline(repository, "toy_other", seeds=[8])
+    assert seeds_of_file() == [4, 3, 4, 5, 6, 7]
     reproduce_baseline(repository, "toy_other")
     assert seeds_of_file() == [3, 3, 4]
 
@@ -588,7 +589,13 @@ def change_value(repository: Path, value: str) -> None:
 def test_scores_hold_for_other_code_whose_first_steps_are_equal(repository: Path) -> None:
     reproduce_baseline(repository, "toy_other")
     folder = repository / "baselines/toy_other"
-    steps = json.loads((folder / "scores.json").read_text())["first_steps"]
+    scores = json.loads((folder / "scores.json").read_text())
+    steps = scores["first_steps"]
+    other = {**scores, "first_steps": {**steps, "loss": 9.0}}
+    (folder / "scores.json").write_text(json.dumps(other))
+    with pytest.raises(InputError, match="toy_other: loss is"):  # as by another TensorFlow
+        confirm_baseline(repository, "toy_other")
+    (folder / "scores.json").write_text(json.dumps(scores))
     assert steps == {"step": 20, "loss": pytest.approx(3.0 - 3 / 7), "dev_f1": 0.5}
     assert not (repository / "build/toy_other/runs/first_steps").exists()
     change_value(repository, "0.5 + 1e-9")
@@ -615,9 +622,16 @@ def test_scores_are_those_of_the_recipe(repository: Path) -> None:
     with pytest.raises(InputError, match="scored with other settings than .*baselines reproduce"):
         confirm_baseline(repository, "toy_other")
     with pytest.raises(InputError, match="seed_3 was trained with epochs = 5, which is 6 now"):
-        reproduce_baseline(repository, "toy_other", seeds=[3])
+        reproduce_baseline(repository, "toy_other")
     shutil.rmtree(repository / "build/toy_other/runs")
+    with pytest.raises(InputError, match="has scores of seed 4 by other .* would be lost"):
+        reproduce_baseline(repository, "toy_other", seeds=[3])
+    (folder / "scores.json").write_text(json.dumps({**scores, "seeds": scores["seeds"][:1]}))
     reproduce_baseline(repository, "toy_other", seeds=[3])
+    note = repository / "build/toy_other/runs/seed_3/made_with.json"
+    note.write_text(json.dumps({**json.loads(note.read_text()), "precision": "float16"}))
+    with pytest.raises(InputError, match="seed_3 was trained with another encoder or precision"):
+        reproduce_baseline(repository, "toy_other", seeds=[3])
     found = json.loads((folder / "scores.json").read_text())
     assert found["recipe"]["epochs"] == 6 and found["first_steps"] == scores["first_steps"]
     assert [row["seed"] for row in found["seeds"]] == [3]

@@ -17,7 +17,7 @@ from test_bake import EXTRAS, TEMPLATE, contents
 
 from generator import InputError, __version__, smoke
 from generator.add import add_extra
-from generator.bake import SAMPLE, bake
+from generator.bake import SAMPLE, bake, read_origin
 from generator.baselines import (
     ENCODER,
     describe_encoder,
@@ -209,6 +209,9 @@ def test_adding_keeps_what_its_owner_has_changed(tmp_path: Path) -> None:
     said = add_extra(ROOT, "blends", project)
     assert f"{page} has changes of yours: it stays as it is" in said
     assert page.read_text().endswith("MY NOTES\n")
+    page.write_bytes("笔记".encode("gbk"))  # as an editor in Chinese Windows may save it
+    assert "has changes of yours" in add_extra(ROOT, "search", project)
+    assert "search" in read_origin(project)["cookiecutter"]["extras"]
     assert "inspection/blends.py was another one: that is .before-update/inspection/" in said
     assert (project / "inspection/blends.py").read_bytes() == current
     copy = project / ".before-update/inspection/blends.py"
@@ -293,6 +296,8 @@ def test_a_release_is_the_same_each_time(tmp_path: Path) -> None:
         for name, content in first.items()
         if name != CHECKSUMS
     }
+    release(ROOT, folders[0], names[2:])  # one alone, into the folder of all
+    assert contents(folders[0]) == first
 
 
 def test_a_zip_holds_project_results_and_encoder(tmp_path: Path) -> None:

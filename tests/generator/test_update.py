@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
@@ -15,6 +16,7 @@ from projects import run
 from test_bake import contents, copy_repository, run_without_questions
 
 from generator import InputError
+from generator import versions as versions_module
 from generator.bake import load_baking
 from generator.cli import app
 from generator.merge import merge
@@ -34,7 +36,7 @@ from generator.update import (
     take_values,
     update,
 )
-from generator.versions import copy_version, extract_version, render
+from generator.versions import copy_version, extract_version, find_version, render
 
 pytestmark = pytest.mark.slow
 
@@ -466,9 +468,23 @@ def test_a_file_that_both_renamed_and_a_link_lose_nothing(tmp_path: Path) -> Non
     plan, _ = merged_project(other, {"a.py": TEXT}, {}, {"a.py": OTHER}, done=True)
     assert (other / "project/a.py").is_symlink()
     assert (other / "elsewhere.py").read_text() == "E = 1\n"
-    [beside] = [name for name in plan.writes if name != "a.py"]
-    assert (other / "project" / beside).read_text() == OTHER
-    assert plan.remarks[beside] == "of the new version, and not merged with yours"
+    assert (other / "project/a.py.new").read_text() == OTHER and [*plan.writes] == ["a.py.new"]
+    assert plan.remarks == {
+        "a.py": "a link, which stays; the file of the new version is next to it"
+    }
+
+
+def test_a_linked_config_keeps_its_values(tmp_path: Path) -> None:
+    """Also if a setting has another name now: nothing is written through the link."""
+    write(tmp_path / "shared.toml", "epochs = 77\n")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/config.toml").symlink_to(tmp_path / "shared.toml")
+    renamed = {"core/base/renamed.toml": 'epochs = "training.epochs"\n'}
+    after = {"config.toml": "[training]\nepochs = 20\n", **renamed}
+    plan, found = merged_project(tmp_path, {"config.toml": "epochs = 20\n"}, {}, after)
+    assert (tmp_path / "shared.toml").read_text() == "epochs = 77\n"
+    assert "config.toml" in plan.remarks and found["config.toml.new"] is not None
+    assert {*plan.writes} == {"config.toml.new", *renamed}
 
 
 def test_a_file_in_the_way_of_a_folder_is_said(tmp_path: Path) -> None:
@@ -535,6 +551,42 @@ def test_data_next_to_the_project_is_found(versions, tmp_path: Path) -> None:
     config = tomllib.loads((made / "config.toml").read_text())
     assert (config["train_file"], config["dev_file"]) == ("../data/train.csv", "../data/dev.csv")
     assert config["competition"]["sample_submission"] == "../data/sample_submission.csv"
+
+
+def test_other_spellings_of_the_origin_are_no_change(
+    versions, rendered, tmp_path: Path, capsys
+) -> None:
+    """As cookiecutter and git write it: with escapes, and the line ends of Windows."""
+    _, new, _ = versions
+    asked = {**answers("mine"), "data_folder": "../数据"}
+    made = render(new, "relation_extraction", asked, tmp_path / "a")
+    with_commit(made, new.origin["commit"], new.origin["address"])
+    origin = json.loads((made / ".cookiecutter.json").read_text())
+    (made / ".cookiecutter.json").write_text(json.dumps(origin, indent=1), newline="\r\n")
+    capsys.readouterr()
+    assert update(new.folder, made, to=str(new.folder), from_=str(new.folder), check=True)
+    assert "would become" not in capsys.readouterr().out
+
+
+def test_a_git_without_merges_of_trees_is_said(tmp_path: Path, monkeypatch) -> None:
+    old = tmp_path / "bin/git"
+    answers = "version) echo git version 2.34.1;; *merge-tree*) exit 129;;"
+    write(old, f'#!/bin/sh\ncase "$*" in {answers} *) exec {shutil.which("git")} "$@";; esac\n')
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
+    with pytest.raises(InputError, match="git 2.38 or newer is needed, and this is 2.34.1"):
+        three(tmp_path, {"a.py": TEXT}, {"a.py": TEXT}, {"a.py": OTHER})
+
+
+def test_a_version_is_looked_for_at_both_addresses(tmp_path: Path, monkeypatch) -> None:
+    asked = []
+    monkeypatch.setattr(versions_module, "look_up", lambda *_: None)
+    monkeypatch.setattr(versions_module, "git", lambda *command, **_: asked.append(command[-2]))
+    own = SimpleNamespace(find_commit=lambda _: {"address": "https://a/own"})
+    monkeypatch.setattr(versions_module, "load_baking", lambda _: own)
+    with pytest.raises(InputError, match="not in https://a/own and https://b/fork: name a folder"):
+        find_version(tmp_path, None, "v1", {"address": "https://b/fork"}, tmp_path / "old")
+    assert asked == ["https://a/own", "https://b/fork"]
 
 
 # ------------------------------------------------------------------------------- sentences

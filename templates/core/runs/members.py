@@ -17,10 +17,13 @@ def find_runs(paths: Sequence[str | Path]) -> list[Path]:
     Raises:
         InputError: a run is named twice.
     """
-    found = [member.resolve() for path in paths for member in members(path)]
-    for twice in (folder for folder in found if found.count(folder) > 1):
-        raise InputError(f"{twice.name} is named twice: name each run once.")
-    return found
+    found: dict[Path, None] = {}
+    for path in paths:
+        own = dict.fromkeys(member.resolve() for member in members(path))
+        for twice in own.keys() & found.keys():
+            raise InputError(f"{twice.name} is named twice: name each run once.")
+        found |= own
+    return [*found]
 
 
 def members(path: str | Path) -> list[Path]:
@@ -35,7 +38,10 @@ def members(path: str | Path) -> list[Path]:
     if folds := fold_folders(folder):
         return folds
     if not (folder / "best.weights.h5").is_file():
-        raise InputError(f"{path} has no weights yet: let train.py finish one epoch first.")
+        why = "yet: let train.py finish one epoch first"
+        if "finished" in read_scores(folder):
+            why = "any more: they were deleted, so train it again under another --run_name"
+        raise InputError(f"{path} has no weights {why}.")
     return [folder]
 
 
@@ -45,7 +51,8 @@ def find_run(path: str | Path) -> Path:
     Raises:
         InputError: there is none.
     """
-    for folder in (Path(path), PROJECT / "runs" / path):
+    places = [Path(path), PROJECT / "runs" / path]  # an encoder here may have the name of a run
+    for folder in places[::-1] if str(path) == Path(path).name else places:
         if (folder / "config.json").is_file():
             return folder
     raise InputError(f"{path} is not a run: {known_runs('config.json')}.")

@@ -31,15 +31,19 @@ def start_from(training: Training, source: Path) -> None:
     Layers after the encoder keep their random weights where the run has other labels.
 
     Raises:
-        InputError: it has other tokens or another model; the run is then as if it was not begun.
+        InputError: it has other tokens or another model; the run, or the cross-validation of its
+            first fold, is then as if it was not begun.
     """
     if goes_on(training):
         return
+    number = fold_of(training)
     try:
         take_over(training, source)
     except InputError:
         for name in BEGUN:
             delete(training.run.folder / name)
+        if number == 1:
+            delete(training.run.folder.parent / BEGUN[0])
         raise
 
 
@@ -90,7 +94,8 @@ def find_source(training: Training, name: str, teachers: list[dict]) -> Path:
             f"distillation.init_from = {name} has the weights of several models: name one of them, "
             f"such as {os.path.relpath(source, PROJECT)}."
         )
-    if source == training.run.folder or training.run.folder in source.parents:
+    own = training.run.folder.resolve()
+    if own in (source.resolve(), *source.resolve().parents):
         raise InputError(
             f"distillation.init_from = {name} is the run that is trained: give this training "
             "another --run_name."

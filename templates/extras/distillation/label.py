@@ -39,7 +39,7 @@ from core.runs.members import (  # noqa: E402
     members,
 )
 from core.runs.scores import read_scores  # noqa: E402
-from extras.distillation.pseudo_labels import label_record  # noqa: E402
+from extras.distillation.pseudo_labels import is_empty, label_record, record_of  # noqa: E402
 from extras.distillation.teachers import mean_of, note_path, note_teachers  # noqa: E402
 from task.prediction import load_runs  # noqa: E402
 from task.prediction import predict as predict_examples  # noqa: E402
@@ -53,7 +53,6 @@ SPANS = Settings.task in ("Relation extraction", ENTITIES, "Event extraction")
 FLOOR = 0.05
 OF_TYPES = ("types", "predicates")  # of labels.json
 RECORDS = (".jsonl", ".json")
-TEXT_FIELDS = ("text", "context", "text_a", "text_b", "question", "source", "group")
 
 
 @command
@@ -64,7 +63,7 @@ def main() -> None:
         check_destination(arguments.out, arguments.file)
         write_labelled(arguments, arguments.runs, arguments.out)
         return
-    folds = [folder for run in arguments.runs for folder in fold_folders(PROJECT / "runs" / run)]
+    folds = [folder for run in arguments.runs for folder in fold_folders(find_run(run))]
     if len(arguments.runs) > 1 or not folds:
         raise InputError(
             f"{arguments.out} has no ending, so it is a folder with a file for each fold: name one "
@@ -139,7 +138,7 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
         if "finished" not in read_scores(folder):
             print(f"warning: {folder.name} is not finished: label anew when its training ends.")
     records = read_records(arguments.file, folders[0] / "config.json")
-    kept, unsure, unknown = [], 0, 0
+    kept, unsure, unknown, empty = [], 0, 0, 0
     if SPANS and not (arguments.hard and arguments.floor is None):
         from inspection.distillation import teacher_records
 
@@ -155,6 +154,7 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
         parts = [predict_examples(load_runs([name]), examples) for name in names]
         predicted: Iterable[dict] = teacher_records(examples, parts, mean_of, floor, arguments.hard)
     else:
+        refuse_other_scores(arguments, folders[0] / "config.json")
         predicted = predictions(runs, arguments.file, arguments.n_best)
     for record, prediction in zip(records, predicted, strict=True):
         labelled, sure = label_record(record, prediction, arguments.hard, arguments.temperature)
@@ -163,6 +163,9 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
                 "--above and --weigh are for labels, and these runs predict numbers, of which they "
                 "can't say how sure they are: leave them out."
             )
+        if is_empty(labelled):
+            empty += 1
+            continue
         unknown += sure is None
         if sure is not None and sure < arguments.above:
             unsure += 1
@@ -171,10 +174,10 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
             labelled["weight"] = round(sure, 4)
         kept.append(labelled)
     if not kept:
-        raise InputError(
-            f"no record of {arguments.file} is labelled with a probability of {arguments.above:g}: "
-            "lower --above."
-        )
+        why = f"is labelled with a probability of {arguments.above:g}: lower --above"
+        if empty and not unsure:
+            why = "gets a text from these runs: train them longer"
+        raise InputError(f"no record of {arguments.file} {why}.")
     write_json_lines(out, kept)
     facts = {
         "labelled": {"file": arguments.file.name, "data_hash": file_hash(arguments.file)},
@@ -182,7 +185,25 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
         "records": len(kept),
     }
     write_json(note_path(out), note_teachers(out, folders, facts))
-    print(describe(out, len(kept), unsure, unknown, arguments.above))
+    print(describe(out, len(kept), unsure, unknown, empty, arguments.above))
+
+
+def refuse_other_scores(arguments: argparse.Namespace, config: Path) -> None:
+    """Refuse `--above` and `--weigh` where the score of a text is no mean over its tokens.
+
+    Raises:
+        InputError: the search of the run has another length penalty.
+    """
+    if not WRITES or not (arguments.above or arguments.weigh):
+        return
+    settings: Any = saved_settings(Settings, read_json(config), config)
+    table = settings.generation
+    if table.length_penalty != "mean" or table.length_power != 1:
+        raise InputError(
+            "--above and --weigh need the mean probability of the tokens of a text, but "
+            f"{config.parent.name} has generation.length_penalty = {table.length_penalty!r} and "
+            f"length_power = {table.length_power:g}, which score texts otherwise: leave them out."
+        )
 
 
 def refuse_other_types(folders: Sequence[Path]) -> None:
@@ -262,10 +283,7 @@ def read_records(path: Path, config: Path) -> list[dict[str, Any]]:
         tables = need("competition", "tables") if hasattr(settings, "competition") else None
         if tables is None or not tables.has_own_columns(path, settings):
             return [record for _, record in read_json_lines(path)]
-    return [  # of a table, or of columns
-        {"id": one.id, **{n: getattr(one, n) for n in TEXT_FIELDS if getattr(one, n, None)}}
-        for one in examples_of(path, config)
-    ]
+    return [record_of(one) for one in examples_of(path, config)]  # of a table, or of columns
 
 
 def examples_of(path: Path, config: Path) -> Sequence[Any]:
@@ -278,11 +296,13 @@ def examples_of(path: Path, config: Path) -> Sequence[Any]:
     return read_examples(path, **own)
 
 
-def describe(out: Path, kept: int, unsure: int, unknown: int, above: float) -> str:
+def describe(out: Path, kept: int, unsure: int, unknown: int, empty: int, above: float) -> str:
     """Return in words what was written."""
     parts = [f"{kept} records to learn from"]
     if above:
         parts.append(f"{unsure} left out, of which the teacher is less sure than {above:g}")
+    if empty:
+        parts.append(f"{empty} left out, for which the teacher writes no text")
     if unknown and above:
         parts.append(f"{unknown} kept of which it can't say how sure it is, as nothing was found")
     return f"{out}: " + "; ".join(parts)

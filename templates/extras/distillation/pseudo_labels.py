@@ -12,6 +12,7 @@ from extras.distillation.soft_texts import weigh_texts
 # all predicates, whichever a person has annotated.
 GOLD = {"label", "labels", "triples", "entities", "events", "answers", "answer_texts", "targets"}
 GOLD |= {"annotated_predicates"}
+TEXT_FIELDS = ("text", "context", "text_a", "text_b", "question", "source", "group")
 NOT_IN_GOLD = ("score", "text", "trigger_text", "trigger_score", "subject_text", "object_text")
 
 # Fields of a record, and how sure its teacher is, from 0 to 1; None: it can't say.
@@ -46,9 +47,24 @@ def label_record(
         fields |= {n: with_probabilities(prediction[n], temperature) for n in ITEMS if n in fields}
     if "others" in prediction and not hard:
         fields = {"targets": from_n_best(prediction, temperature)}
+    if temperature != 1 and read is from_numbers and "probability" not in prediction:
+        raise InputError(
+            "--temperature softens probabilities, and these runs predict numbers: leave it out."
+        )
     if temperature != 1 and "probability" in prediction:  # normalised where a group is learned
         fields = {name: share ** (1 / temperature) for name, share in fields.items()}
     return {**{n: v for n, v in record.items() if n not in GOLD}, **fields}, sure
+
+
+def record_of(example: Any) -> dict[str, Any]:
+    """Return an example without gold as a record; an empty text is one, an absent one is not."""
+    texts = {name: getattr(example, name, None) for name in TEXT_FIELDS}
+    return {"id": example.id, **{name: text for name, text in texts.items() if text is not None}}
+
+
+def is_empty(labelled: dict[str, Any]) -> bool:
+    """Return whether a record has no text to learn from: the teacher wrote none."""
+    return not any(text.strip() for text in labelled.get("targets", ["of another task"]))
 
 
 def from_probabilities(prediction: dict, hard: bool) -> Labelled:
@@ -96,12 +112,9 @@ def from_numbers(prediction: dict, hard: bool) -> Labelled:
     Raises:
         InputError: which record of a list is the right one can't be told from one of them.
     """
+    if hard:
+        raise InputError("--hard is for labels, and these runs predict numbers: leave it out.")
     if "probability" in prediction:
-        if hard:
-            raise InputError(
-                "--hard is for labels, and these runs give each record a share of its group: leave "
-                "it out."
-            )
         return {"score": prediction["probability"]}, None
     return dict(prediction["targets"]), None
 
@@ -119,7 +132,8 @@ def from_items(prediction: dict, hard: bool) -> Labelled:
 def with_probabilities(items: list[dict], temperature: float) -> list[dict]:
     """Return items as a training file holds them, with their scores as probabilities.
 
-    Where all are 1, as those of a single tagger, they are plain.
+    Where all are 1, as those of a single tagger, they are plain. An argument without a probability
+    would have that of its trigger.
 
     >>> item = {"type": "place", "span": [0, 3], "text": "Rom", "score": 0.9}
     >>> with_probabilities([item], temperature=2.0)
@@ -127,11 +141,16 @@ def with_probabilities(items: list[dict], temperature: float) -> list[dict]:
     """
     if all(score == 1 for score in scores_in(items)):
         return without_scores(items)
+    return soften_items(items, temperature)
+
+
+def soften_items(items: list[dict], temperature: float) -> list[dict]:
+    """Return items and their arguments with probabilities in place of scores."""
     found = []
     for item in items:
         own = without_scores(item)
         if "arguments" in item:
-            own["arguments"] = with_probabilities(item["arguments"], temperature)
+            own["arguments"] = soften_items(item["arguments"], temperature)
         score = item.get("score", item.get("trigger_score"))
         if score is not None:
             softened = soften({"": score}, temperature, exclusive=False)[""]
@@ -141,13 +160,11 @@ def with_probabilities(items: list[dict], temperature: float) -> list[dict]:
 
 
 def from_answer(prediction: dict, hard: bool) -> Labelled:
-    """Return the answer of a question, or that it has none, and the probability of that.
-
-    The score is the log-odds of the answer against none.
-    """
-    answer = prediction["answer"]
-    odds = prediction["score"] if answer is not None else -prediction["score"]
-    return {"answers": [] if answer is None else [answer]}, 1 / (1 + math.exp(min(-odds, 700)))
+    """Return the answer of a question, or that it has none, and the probability of that."""
+    answer, score = prediction["answer"], prediction["score"]
+    return {
+        "answers": [] if answer is None else [answer]
+    }, score if answer is not None else 1 - score
 
 
 def from_text(prediction: dict, hard: bool) -> Labelled:

@@ -53,6 +53,8 @@ def main() -> None:
     # Text classification has a classical model to compare with: it is cross-validated too.
     score_floor = getattr(task_folds, "score_floor_held_out", None)
     floor = [score_floor(settings, examples, fold_of)] if score_floor else []
+    settle_metric = getattr(task_folds, "settle_metric", None)
+    alike = settle_metric(settings, examples) if settle_metric else settings
     folds = [open_fold(run, number + 1) for number in range(count)]
     found: dict = {}
     for number, fold in enumerate(folds):
@@ -60,7 +62,7 @@ def main() -> None:
         held_out = choose(examples, np.flatnonzero(fold_of == number))
         if fold.new_config is not None or "finished" not in read_scores(fold.folder):
             print(f"{fold.name}: {len(kept)} examples to learn from, {len(held_out)} held out")
-            train.train(settings, strategy, fold, examples, kept, held_out)
+            train.train(alike, strategy, fold, examples, kept, held_out)
             end_training(fold)
             finish_run(fold)
         found |= predict(load_runs([fold.folder], strategy), held_out)

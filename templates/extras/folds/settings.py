@@ -26,11 +26,9 @@ class Settings(RecordSettings):
 
 
 def complain(settings: Settings) -> str | None:
-    """Refuse everything except a single training on records."""
+    """Refuse a cross-validation of a training on several machines, or of one of two processes."""
     if not settings.folds.count:
         return None
-    if not isinstance(settings, RecordSettings):
-        return "folds hold out records, and this task learns from plain text: set folds.count = 0"
     if settings.strategy in ("parameter_server", "multi_worker"):
         return (
             f"strategy = {settings.strategy} trains one model on several machines, and folds are "

@@ -199,7 +199,7 @@ def predict_floor(
     if labels.are_numbers:
         fit = need("competition", "floor_numbers").fit_ridge(inputs, train_examples, labels)
         return [make_candidates(examples, fit(features(examples)), labels) for examples in files]
-    targets = labels.targets(train_examples)
+    targets = labels.hits(train_examples)  # a classical model learns no probabilities
     # A label that no example has, or all have, as may happen in a fold, gets its share.
     shares = targets.mean(axis=0)
     learnable = np.flatnonzero((shares > 0) & (shares < 1))

@@ -1,6 +1,7 @@
 """Encoding, losses, classical model and submissions of text classification."""
 
 import csv
+import dataclasses
 import functools
 import json
 from types import SimpleNamespace
@@ -517,6 +518,29 @@ def test_the_classical_model_learns_words_characters_and_overlap():
     (found,) = predict_floor(labels, pairs[:300], pairs[300:])
     scores = evaluate(pairs[300:], found, labels, PROJECT / "train.py").scores
     assert scores["accuracy"] > 0.95
+
+
+def soft(name, text, **shares):
+    """Return an example with a probability for each label; `several` labels may be likely."""
+    likely = tuple(label for label, share in shares.items() if share >= 0.5)
+    kinds = {"several": True, "probabilities": tuple(shares.items())}
+    return dataclasses.replace(pair(name, text, labels=likely), **kinds)
+
+
+def test_what_is_likely_is_gold_where_probabilities_are_learned():
+    """The classical model learns it, and thresholds are tuned on it."""
+    rows = [
+        soft(n, f"{'good' if n % 2 else 'bad'} {n}", up=0.9 if n % 2 else 0.1) for n in range(20)
+    ]
+    rows += [soft("none", "neither", up=0.4, down=0.6)]
+    labels = collect_labels(rows)
+    (found,) = predict_floor(labels, rows, rows)
+    assert found["1"][labels.names.index("up")] > found["0"][labels.names.index("up")]
+    scored = [soft(n, "x", up=share) for n, share in enumerate((1.0, 0.8, 0.1, 0.1))]
+    labels = Labels(("up",), True, None, (2,), 4, False)
+    said = {str(n): np.array([score]) for n, score in enumerate((0.9, 0.6, 0.2, 0.1))}
+    scores = evaluate(scored, said, labels, PROJECT / "train.py").scores
+    assert 0.2 < scores["threshold"] <= 0.6 and scores["micro_f1"] == 1
 
 
 def test_the_classical_model_of_one_label_gives_its_share():

@@ -64,7 +64,7 @@ class Stacking:
         if self.labels.are_numbers:
             gold = need("competition", "targets").gold_numbers([example])[0].tolist()
         elif self.kind == "each":
-            gold = (self.labels.targets([example])[0] > 0).tolist()
+            gold = self.labels.hits([example])[0].tolist()
         else:
             gold = self.labels.targets([example])[0].tolist()
         return {name: float(gold[name]) for name in names}

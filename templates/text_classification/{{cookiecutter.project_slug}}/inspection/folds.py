@@ -13,6 +13,7 @@ from core.scores.evaluation import Evaluation
 from floor import score_floor
 from task.decode import Candidates
 from task.evaluation import evaluate
+from task.metrics import choose_metric
 from task.records import Example, collect_targets
 from task.settings import Settings
 
@@ -103,6 +104,12 @@ def largest_group(numbers: np.ndarray) -> int:
     links = sparse.csr_array((np.ones(len(rows)), (rows, ends)), (nodes, nodes))
     groups = sparse.csgraph.connected_components(links, directed=False)[1]
     return int(np.bincount(groups[:records]).max())
+
+
+def settle_metric(settings: Settings, examples: Sequence[Example]) -> Settings:
+    """Return settings by which all folds are scored alike: `auto` depends on the examples."""
+    metric = choose_metric(settings.metric, collect_targets(examples, settings), examples)
+    return settings.model_copy(update={"metric": metric.removeprefix("neg_")})
 
 
 def score_held_out(

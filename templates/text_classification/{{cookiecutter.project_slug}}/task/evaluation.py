@@ -106,7 +106,7 @@ def tune_threshold(examples: Sequence[Example], candidates: Candidates, labels: 
     if not labels.has_threshold:
         return 0.0
     probabilities = np.array([candidates[example.id] for example in examples])
-    hits = labels.targets(examples) > 0
+    hits = labels.hits(examples)
     if labels.several:
         gold_count = sum(len(example.labels) for example in examples)
         return best_threshold(probabilities.ravel().tolist(), hits.ravel().tolist(), gold_count)

@@ -3,7 +3,7 @@
 import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -97,6 +97,10 @@ class Labels:
                 if label in number:
                     row[number[label]] = share
         return targets
+
+    def hits(self, examples: Sequence[Example]) -> np.ndarray:
+        """Return `[examples, labels]`: whether an example has a label, or likely has it."""
+        return self.targets([replace(one, probabilities=()) for one in examples]) > 0
 
     def consistent(self, probabilities: np.ndarray) -> np.ndarray:
         """Return probabilities `[examples, labels]` that do not contradict each other."""
