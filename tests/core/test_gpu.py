@@ -1,6 +1,7 @@
 """What GPUs need, on CPUs: the line about an unused card, float16, XLA, few operations."""
 
 import json
+import shutil
 from pathlib import Path
 
 import keras
@@ -376,3 +377,19 @@ def test_a_step_starts_few_operations(template, layers, precision, xla, most, tm
     if template == "text_classification":
         asked["floor"] = False
     assert count_launches(project, **asked, strategy="single") <= most
+
+
+def test_the_cache_of_programs_may_have_blanks_in_its_path(tmp_path):
+    """TensorFlow cuts its flags at blanks, unless a value is quoted."""
+    folder = tmp_path / "my project"
+    (folder / "core/base").mkdir(parents=True)
+    shutil.copy(ROOT / "templates/core/base/xla_flags.py", folder / "core/base")
+    script = folder / "compile.py"
+    script.write_text(
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from core.base.xla_flags import set_xla_flags\nset_xla_flags()\n"
+        "import tensorflow as tf\n"
+        "print(tf.function(lambda x: x + 1, jit_compile=True)(tf.zeros(3)))\n"
+    )
+    run(script, folder, cwd=folder, anew=True)
+    assert [*(folder / "runs/.xla").rglob("*")] and not (tmp_path / "my").exists()

@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import keras
 import pytest
@@ -13,10 +14,14 @@ from projects import TEMPLATES
 from core.base.errors import InputError
 from core.base.files import write_json
 from core.prediction.loading import TrainedRuns
-from core.runs import members
+from core.runs import members, opening
+from core.runs import run as run_module
+from core.runs.checkpoints import Position
+from core.runs.code_hash import code_hashes
 from core.runs.manifest import check_files, load_best
 from core.runs.run import Run
 from core.runs.scores import read_scores
+from core.training import Training
 
 
 def test_files_that_were_changed_are_found(tmp_path):
@@ -132,3 +137,78 @@ def test_overwriting_leaves_no_results_of_the_old_run(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {
         *(".training.lock", "config.json", "kept.txt")
     }
+
+
+def test_a_run_that_was_overwritten_goes_on_without_the_flag(tmp_path, monkeypatch):
+    begun = {
+        "task": "t",
+        "overwrite": True,
+        "devices": {"precision": "float32"},
+        "seed": 1,
+        "a_hash": "1",
+    }
+    write_json(tmp_path / "runs/x/config.json", begun)
+    monkeypatch.setattr(opening, "PROJECT", tmp_path)
+    monkeypatch.setattr(opening, "code_hashes", lambda _: {})
+    devices = SimpleNamespace(precision="auto")
+    asked = SimpleNamespace(run_name="x", overwrite=False, task="t", seed=1, devices=devices)
+    asked.free_settings = ()
+    asked.model_dump = lambda: {"seed": 1, "devices": vars(devices), "overwrite": False}
+    assert opening.open_run(asked, {"a_hash": "1"}).new_config is None
+    asked.model_dump = lambda: {"seed": 2, "devices": vars(devices), "overwrite": False}
+    with pytest.raises(InputError, match="runs/x was begun with seed = 1, now it is 2"):
+        opening.open_run(asked, {"a_hash": "1"})
+
+
+def test_rows_of_a_training_that_begins_anew_are_dropped(tmp_path):
+    """It was interrupted before its first checkpoint, and after a scoring."""
+    (tmp_path / "metrics.jsonl").write_text('{"step": 50}\n{"step": 100}\n')
+    run = Run(tmp_path)
+    run.restore(keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]))
+    assert (tmp_path / "metrics.jsonl").read_text() == ""
+
+
+def test_a_run_that_another_process_finished_is_not_trained_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_module, "PROJECT", tmp_path)
+    write_json(tmp_path / "scores.json", {"finished": "now"})
+    with pytest.raises(InputError, match="was finished by another process in the meantime"):
+        Run(tmp_path).begin()
+
+
+@pytest.mark.parametrize(
+    ("setting", "before", "now", "refused"),
+    [
+        ("batch_size_counts", 1, 2, True),
+        ("scale_learning_rate", 1, 2, True),
+        ("scale_learning_rate", 2, 2, False),
+        ("scale_learning_rate", 0, 2, False),  # of an earlier version
+        ("xla", 1, 2, False),
+    ],
+)
+def test_a_training_goes_on_with_the_same_steps(setting, before, now, refused):
+    devices = {"batch_size_counts": "all_replicas", "scale_learning_rate": False}
+    devices |= {setting: "one_replica" if setting == "batch_size_counts" else True}
+    training = SimpleNamespace(
+        settings=SimpleNamespace(devices=SimpleNamespace(**devices)),
+        run=SimpleNamespace(name="runs/x", position=Position(updates=9, replicas=before)),
+        strategy=SimpleNamespace(num_replicas_in_sync=now),
+    )
+    if refused:
+        with pytest.raises(InputError, match=f"begun on {before} replicas, and here are {now}"):
+            Training.refuse_other_replicas(training)
+        return
+    Training.refuse_other_replicas(training)
+    assert training.run.position.replicas == now
+
+
+def test_files_that_are_no_code_stop_no_training(tmp_path):
+    (tmp_path / "task").mkdir()
+    for name, code in (("__init__.py", b""), ("good.py", b"A = 1\n")):
+        (tmp_path / "task" / name).write_bytes(code)
+    before = code_hashes(tmp_path)
+    for name in ("._good.py", ".ipynb_checkpoints/good.py"):  # of macOS, and of Jupyter
+        (tmp_path / "task" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "task" / name).write_bytes(b"\0\5")
+    assert code_hashes(tmp_path) == before
+    (tmp_path / "task/old.py").write_bytes(b"def broken(:\n")
+    assert code_hashes(tmp_path).keys() - before.keys() == {"task/old.py"}

@@ -262,3 +262,29 @@ def test_every_former_name_of_a_setting_leads_to_one_of_now():
         assert base_settings.flatten(renewed) == {name: value, "seed": 3}
     found = base_settings.saved_settings(Settings, {"folds": 5, "recompute": True, "ema": 0.5})
     assert (found.folds.count, found.recompute.enabled, found.averaging.ema) == (5, True, 0.5)
+
+
+def test_a_setting_of_several_types_is_named_as_it_is_written(project, monkeypatch):
+    monkeypatch.setattr(base_settings, "CONFIG", project / "config.toml")
+    with pytest.raises(InputError) as error:
+        base_settings.read_settings(Settings, ["--devices.xla", "maybe"])
+    assert "--devices.xla = 'maybe' (" in str(error.value)
+    assert "valid boolean" in str(error.value) and "'auto'" in str(error.value)
+
+
+def test_a_run_is_predicted_with_what_this_machine_can_do(tmp_path, monkeypatch):
+    """A smaller batch of config.toml counts; what only a training needs is not asked for."""
+    monkeypatch.setattr(base_settings, "CONFIG", tmp_path / "config.toml")
+    saved = {"prediction_batch_size": 64}
+    for text, size in (("", 64), ("prediction_batch_size = 8\n", 8), ("= broken", 64)):
+        (tmp_path / "config.toml").write_text(text)
+        assert base_settings.saved_settings(Settings, saved).prediction_batch_size == size
+    refuse = [lambda _: "a package is absent"]
+    asked = base_settings.declared
+    monkeypatch.setattr(
+        base_settings, "declared", lambda n: refuse if n == "complain" else asked(n)
+    )
+    base_settings.saved_settings(Settings, saved)
+    (tmp_path / "config.toml").write_text("")
+    with pytest.raises(InputError, match="a package is absent"):
+        base_settings.read_settings(Settings, [])

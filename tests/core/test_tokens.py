@@ -260,3 +260,11 @@ def test_offsets_are_those_of_a_loop_over_tokens(name):
     words = [(0, 1), (0, 2), (1, 1), (len(text), len(text)), (2, len(text))]  # in any order
     starts, ends = exact_offsets(f" {text}", words)
     assert (starts.tolist(), ends.tolist()) == offsets_one_by_one(f" {text}", words)
+
+
+def test_long_words_are_no_unknown_token():
+    """Thai writes a sentence without blanks, and so do some kinds of Japanese text."""
+    sentence = "\u0e01\u0e32\u0e23\u0e40\u0e23\u0e35\u0e22\u0e19" * 20
+    tokenizer = train_tokenizer([sentence[place : place + 6] for place in range(90)], 40)
+    encoding = tokenizer.encode(sentence)
+    assert len(sentence) > 100 and "[UNK]" not in encoding.tokens and len(encoding.tokens) > 3

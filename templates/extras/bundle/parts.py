@@ -8,7 +8,15 @@ from typing import Any
 
 from core.base.errors import InputError
 from core.base.extras import present
-from core.base.files import MANIFEST, PROJECT, file_hash, hash_of_files, read_json, write_json
+from core.base.files import (
+    MANIFEST,
+    PROJECT,
+    file_hash,
+    hash_of_files,
+    project_path,
+    read_json,
+    write_json,
+)
 from core.encoders.encoder import local_folder
 from core.runs.members import blended_runs, find_run, members
 from core.runs.scores import read_scores
@@ -32,6 +40,7 @@ APART += ("parameter_server", "runs_table", "search", "tpu")
 # The files of a run that predict; those of its manifest join them.
 OF_A_RUN = ("config.json", "encoder.json", "tokenizer.json", "labels.json", "scores.json", WEIGHTS)
 SKIPPED = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
+SAMPLES = "samples"  # folder of a bundle's project for the samples of submissions
 ENCODERS = "encoders"  # folder of a bundle's project for encoders that runs read again
 
 
@@ -204,7 +213,7 @@ def copy_run(folder: Path, place: Path, project: Path, half: bool) -> int:
     manifest = read_json(folder / MANIFEST) if (folder / MANIFEST).is_file() else {}
     copy_files(folder, place, {*OF_A_RUN, *manifest} - {WEIGHTS})
     config = read_json(place / "config.json")
-    write_json(place / "config.json", with_encoder(config, project))
+    write_json(place / "config.json", with_sample(with_encoder(config, project), project))
     kept = write_float16(folder / WEIGHTS, place / WEIGHTS) if half else 0
     if not half:
         shutil.copy(folder / WEIGHTS, place / WEIGHTS)
@@ -241,6 +250,19 @@ def with_encoder(config: dict[str, Any], project: Path) -> dict[str, Any]:
     if not (project / own).is_dir():
         shutil.copytree(folder, project / own, ignore=SKIPPED)
     return {**config, "encoder": own}
+
+
+def with_sample(config: dict[str, Any], project: Path) -> dict[str, Any]:
+    """Return the settings of a run; its sample of the submission joins: tables are read by it."""
+    table = config.get("competition", {})
+    sample = project_path(table["sample_submission"]) if table.get("sample_submission") else None
+    if sample is None or not sample.is_file():
+        return config
+    # Samples of two runs may have the same name.
+    own = f"{SAMPLES}/{file_hash(sample).removeprefix('sha256:')[:8]}/{sample.name}"
+    (project / own).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(sample, project / own)
+    return {**config, "competition": {**table, "sample_submission": own}}
 
 
 def size_of(path: Path) -> int:

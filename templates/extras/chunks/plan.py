@@ -17,7 +17,7 @@ from core.runs.scores import read_scores
 
 CHUNK = 4096  # records; a kill loses at most one chunk
 # Flags that affect where answers are written, not the answers.
-PLACES = ("runs", "file", "out", "part")
+PLACES = ("runs", "file", "out", "part", "sample", "columns", "values")
 
 
 @dataclass(frozen=True)

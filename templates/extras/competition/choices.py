@@ -74,6 +74,8 @@ def read_answer(
     parts = str(cell).split(table.label_separator) if table.label_separator else [str(cell)]
     answers = [table.aliases.get(part.strip(), part.strip()) for part in parts]
     if unknown := [answer for answer in answers if answer not in columns.choices]:
+        if not require_labels:  # -1 or ?, as a file to predict may have it
+            return None
         raise InputError(
             f"the answer in the column {columns.label!r} is {unknown[0]!r}, but the choices are "
             f"{show(columns.choices)}: write one of these, or give it another name with "

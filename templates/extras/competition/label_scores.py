@@ -17,6 +17,7 @@ from scipy import sparse
 
 from core.base.errors import InputError
 from extras.competition.drawn import Drawable, curve_of, mean_of
+from extras.competition.matching import OPPOSITES
 from extras.competition.rankings import (
     average_precision_at_k,
     average_precision_of_groups,
@@ -48,6 +49,14 @@ def choose_label_metric(metric: str, labels: Any, ranked: bool) -> str:
     if metric not in LABEL_METRICS:
         raise InputError(
             f"metric = {metric!r} is of numbers: set output = 'number', or metric = 'auto'."
+        )
+    # Of two labels one is asked for; where none is named, it is the second of "no" and "yes".
+    of_two = len(labels.names) == 2 and not labels.several and labels.positive is None
+    opposite = tuple(name.casefold() for name in labels.names) in OPPOSITES
+    if of_two and (metric == "f_beta" or metric == "pr_auc" and not opposite):
+        raise InputError(
+            f"metric = {metric!r} is of one of two labels: name it with positive_label, such as "
+            f"{labels.names[1]!r}."
         )
     return LABEL_METRICS[metric]
 

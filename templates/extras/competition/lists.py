@@ -50,6 +50,8 @@ def read_relevance(record: dict, table: Table, require: bool) -> dict[str, float
             number = parse_number(value.strip(), table)
             value = value if number is None else number
     if type(value) not in (int, float) or not is_finite(value) or value < 0:
+        if not require:
+            return {}
         raise InputError(
             f'the relevance "{name}" is {shorten(value)}: with loss = "listwise" write a number '
             "from 0 on, such as 1 for a right candidate and 0 for the others."

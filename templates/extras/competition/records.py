@@ -113,6 +113,8 @@ def make_record(
     numbers = {name: read_number(name, cells[name], table) for name in columns.targets}
     if getattr(settings, "output", "labels") == "number":
         return record | ({"targets": numbers} if numbers else {})
+    if not require_labels and table.one_label is True and not any(numbers.values()):
+        return record  # a file to predict may have 0 in all columns of a label
     return record | (label_of_columns(numbers, cells, table) if numbers else {})
 
 

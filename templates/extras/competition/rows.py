@@ -7,7 +7,6 @@ values and ids such as "007" into numbers. It would also guess broken rows, and 
 import codecs
 import csv
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ UNNAMED = "unnamed {}"  # a column whose header is empty
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 BLOCK = 1 << 20  # bytes read at once
 Quoting = Literal["auto", "cells", "none"]
+LONGEST_CELL = 2**31 - 1  # of more csv knows nothing on Windows
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,17 @@ def read_rows(
     quoted = quoting != csv.QUOTE_NONE
     header: list[str] | None = None
     count, line = 0, 1
-    limit = csv.field_size_limit(sys.maxsize)  # of the whole process: restored below
+    limit = csv.field_size_limit(LONGEST_CELL)  # of the whole process: restored below
     try:
         for cells in reader:
             begin, line = line, reader.line_num + 1
-            if line > begin + 1 and swallows_rows(lines.last, delimiter):
+            doubtful = line > begin + 1 and dialect.quoting != "cells"
+            if doubtful and swallows_rows(lines.last, delimiter):
                 raise InputError(
                     f"{path}, lines {begin} to {line - 1}: a double quote opens a cell here and is "
                     "closed lines later, and each of these lines is a row: close the quote where "
-                    "its text ends, or write a quote that belongs to a text twice within quotes."
+                    "its text ends, or write a quote that belongs to a text twice within quotes. "
+                    'If these lines are one text, set competition.quoting = "cells".'
                     + explain_quotes(path, read_lines(path, encoding), delimiter)
                 )
             lines.forget()

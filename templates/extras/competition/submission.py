@@ -31,6 +31,7 @@ KIND_OF = {
     **dict.fromkeys(("accuracy", "macro_f1", "micro_f1", "matthews", "f1", "f_beta"), "labels"),
 }
 SHOWN_IDS = 3
+OPEN = "leaves it open"  # what decides the kind of the cells
 MOST_CELLS = 100  # different cells of a sample that are looked at
 
 
@@ -152,6 +153,19 @@ def write_table(
         print(f"rows: {len(written)}, one for each group of records")
     for sentence in find_oddities(form, plan, labels, records, groups):
         print(f"warning: {sentence}")
+
+
+def check_form(
+    form: Form, ids: Sequence[str], labels: Any, settings: Settings, groups: Sequence[str | None]
+) -> None:
+    """Refuse what `write_table` would refuse, before there are predictions.
+
+    Raises:
+        InputError: as in `write_table`.
+    """
+    plan = make_plan(form, labels, settings, groups, ids)
+    rows: dict[str, dict] = dict.fromkeys(map(str, groups) if plan.by_group else ids, {})
+    match_ids(rows, form.ids, plan.header)
 
 
 def make_plan(
@@ -352,7 +366,7 @@ def choose_kind(
         return ("ranked" if rows_are_groups else "probabilities"), f"{why}, of groups"
     if kind:
         return ("probabilities" if kind == "ranked" and named else kind), why
-    is_open = f"{why} leaves it open, --values decides: {', '.join(KINDS[1:3])}"
+    is_open = f"{why} {OPEN}, --values decides: {', '.join(KINDS[1:3])}"
     alone = len(form.header) == 2 and len(labels.names) == 2 and not labels.several
     known = {*labels.names, *aliases}
     numbers = (c for c in form.cells if is_number(c) or parse_number(c, table) is not None)
@@ -529,4 +543,23 @@ def find_oddities(
             "none, leave the column out with --columns."
             for name in unknown
         ),
+        *find_doubtful_cells(form, plan, records),
     ]
+
+
+def find_doubtful_cells(form: Form, plan: Plan, records: Sequence[dict]) -> list[str]:
+    """Return in what the cells may not be what the host reads: sentences `what: if ...`."""
+    found = []
+    if plan.kind == "probabilities" and {*form.cells} == {"0", "1"} and OPEN in plan.why:
+        found.append(
+            "the sample has 0 and 1, and this run writes probabilities, because nothing says which "
+            "are asked for: if the host wants labels, write --values labels."
+        )
+    if plan.kind == "labels" and not plan.order:
+        empty = sum(record.get("labels") == [] for record in records if "probabilities" in record)
+        if empty:
+            found.append(
+                f"{empty} rows have no label, so their cells are empty: if the host refuses that, "
+                "write the likeliest label there."
+            )
+    return found

@@ -25,7 +25,7 @@ from tokenizers import (
 from core.base.errors import InputError
 from core.base.files import read_json
 from core.data.tokens import load_tokenizer_file
-from core.encoders.encoder import from_preset
+from core.encoders.encoder import from_preset, split_options
 from extras.encoders.google import find_config
 from extras.encoders.words import WordTokenizer, holds_words
 
@@ -76,11 +76,12 @@ def load_tokenizer(folder: Path) -> Tokenizer | None:
     makers = {DEBERTA: deberta_tokenizer, ALBERT: albert_tokenizer, ROBERTA: roberta_tokenizer}
     makers[GOOGLE_ALBERT] = albert_tokenizer
     for name, make in makers.items():
-        if (folder / name).is_file() and family != "camembert":  # their tokens have other ids
+        # CamemBERT's tokens have other ids, and T5's other normalisation and no [CLS].
+        if (folder / name).is_file() and family not in ("camembert", "t5", "mt5"):
             return make(read_pieces(folder / name), options)
     words = folder / "vocab.txt"
     if words.is_file() and (family in (ROFORMER, MPNET) or "do_lower_case" not in options):
-        tokenizer = word_pieces(words, options.get("do_lower_case"))
+        tokenizer = word_pieces(words, options)
         return with_words(tokenizer, words, options) if family == ROFORMER else tokenizer
     return None
 
@@ -102,20 +103,25 @@ def with_words(tokenizer: Tokenizer, path: Path, options: dict) -> Any:
     return WordTokenizer(tokenizer, path)
 
 
-def word_pieces(path: Path, lowercase: bool | None) -> Tokenizer:
+def word_pieces(path: Path, options: dict) -> Tokenizer:
     """Return BERT's tokenizer, or MPNet's, for a folder that may not say whether it is cased.
 
     Only a cased vocabulary has words with capital letters.
+
+    Args:
+        path: vocab.txt.
+        options: of tokenizer_config.json.
     """
     try:
         tokens = path.read_text(encoding="utf-8").split()
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 ({error.reason}): fetch it again.") from error
-    if lowercase is None:
+    if options.get("do_lower_case") is None:
         capital = sum(token != token.lower() and token[0] != "[" for token in tokens)
-        lowercase = capital < CASED * len(tokens)
+        options = {**options, "do_lower_case": capital < CASED * len(tokens)}
     special = OF_MPNET if set(OF_MPNET.values()) <= set(tokens) else {}
-    read = functools.partial(BertWordPieceTokenizer.from_file, lowercase=bool(lowercase), **special)
+    asked = {**split_options(options), **special}
+    read = functools.partial(BertWordPieceTokenizer.from_file, **asked)
     tokenizer = load_tokenizer_file(path, read)._tokenizer
     if special:  # two of its separators are between a pair of texts
         first, last = (tokens.index(special[f"{name}_token"]) for name in ("cls", "sep"))

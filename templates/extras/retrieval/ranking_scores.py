@@ -88,7 +88,9 @@ def read_ranking(path: Path, owners: dict[str, str], positive: str = "1") -> Ran
                 ranking[record["query"]] = found
             else:
                 identity = str(record["id"])
-                score = record.get("probabilities", {}).get(positive, record["score"])
+                # Of a label, of a list, or of a bi-encoder.
+                score = record.get("probabilities", {}).get(positive)
+                score = record.get("targets", record)["score"] if score is None else score
                 ranking.setdefault(owners[identity], {})[identity] = finite(score)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(

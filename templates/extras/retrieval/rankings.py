@@ -171,6 +171,17 @@ def write_submission(
     if left := ranked.keys() - {*asked}:
         raise InputError(f"{sample} lacks the query {min(left)!r}, which was ranked: leave it out.")
     count = max(len(row[header[1]].split()) for row in rows)
+    if not count:
+        raise InputError(
+            f"{sample} has empty cells, so how many ids the host wants is unknown: write as many "
+            "placeholders into a cell, such as 0 0 0."
+        )
+    most = max(map(len, ranked.values()))
+    if count == 1 < most:
+        print(
+            f"warning: a cell of {sample} has one id, so one is written for each query, of {most} "
+            "that were ranked: if the host wants more, write as many placeholders there."
+        )
     if few := [q for q in asked if len(ranked[q]) < count]:
         raise InputError(
             f"query {few[0]!r} has {len(ranked[few[0]])} candidates, and a cell of {sample} "

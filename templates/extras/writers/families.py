@@ -299,11 +299,16 @@ def make_llama(
     """
     family = fields.kind
     gemma = family.startswith("gemma3")
+    fields.require("quantization_config", None)
     fields.require("pretraining_tp", 1)
     for name in ("final_logit_softcapping", "attn_logit_softcapping"):
         fields.require(name, None)
     fields.require("use_bidirectional_attention", False)
-    width, heads = fields.number("hidden_size"), fields.number("num_attention_heads")
+    # Published files of Gemma 3 with pictures leave out what is as in its smallest model.
+    width, heads = (
+        fields.number("hidden_size"),
+        fields.number("num_attention_heads", 8 if gemma else None),
+    )
     count, size = fields.number("num_hidden_layers"), fields.get("head_dim", None)
     size = size or (256 if gemma else width // heads)
     epsilon = fields.real("rms_norm_eps", 1e-6)
@@ -323,7 +328,7 @@ def make_llama(
         rotation = near if reaches[number] else wide
         attention = {
             "heads": heads,
-            "groups": fields.get("num_key_value_heads", heads),
+            "groups": fields.get("num_key_value_heads", 4 if gemma else heads),
             "head_size": size,
             "bias": bias or family == "qwen2",
             "output_bias": bias,
@@ -688,6 +693,8 @@ def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:
     fields = files.Fields(folder / "config.json")
     table: Any = getattr(settings, "writers", None)
     is_new = table is not None and table.weights == "random"
+    if not is_new:
+        files.fetch_weights(settings.encoder, folder)
     weights = files.open_weights(folder, files.UnreadWeights if is_new else files.Weights)
     kind, ends = FAMILIES[fields.kind], files.read_ends(folder, fields)
     # The text part of a Gemma 3 with pictures is a separate model.

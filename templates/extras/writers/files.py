@@ -17,6 +17,7 @@ from core.data.tokens import load_tokenizer_file
 from extras.writers import chat
 
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
+HUB = "hf://"
 # Tensors without a prefix, and tensors with the same token table.
 HEAD, SCORE_BIAS, BERT_HEAD = "lm_head.weight", "final_logits_bias", "cls.predictions"
 SHARED = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
@@ -304,6 +305,14 @@ def open_weights(folder: Path, kind: type[Weights] = Weights) -> Weights:
     raise InputError(
         f"{folder} has neither {SAFETENSORS} nor {TORCH}: save the weights of the writer there."
     )
+
+
+def fetch_weights(encoder: str, folder: Path) -> None:
+    """Download the weights of a model on the hub that has none as safetensors, with `encoders`."""
+    names = (SAFETENSORS, f"{SAFETENSORS}.index.json", TORCH, f"{TORCH}.index.json")
+    if encoder.startswith(HUB) and not any((folder / name).is_file() for name in names):
+        if "encoders" in present():
+            need("encoders", "loading").fetch_torch_files(encoder.removeprefix(HUB))
 
 
 def open_safetensors(path: Path) -> dict[str, Callable[[], np.ndarray]]:

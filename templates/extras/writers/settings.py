@@ -139,6 +139,11 @@ def complain(settings: Settings) -> str | None:
                 "writers.packing = true puts several examples into the rows of a decoder-only "
                 "writer, and no other model reads those: set packing = false, or model = pretrained"
             )
+        if not classifies(settings) and (table.prompt or table.weights != "pretrained"):
+            return (
+                "writers.prompt and writers.weights are for a pretrained writer: set model = "
+                "pretrained, or leave them as they were"
+            )
         return None
     if settings.encoder == "tiny":
         return (

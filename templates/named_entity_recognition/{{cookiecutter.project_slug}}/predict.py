@@ -40,6 +40,11 @@ def main() -> None:
     has_columns = arguments.format == "input" and is_conll(arguments.file)
     if not has_columns and arguments.out.suffix.lower() in (".csv", ".tsv"):
         raise InputError(f"{arguments.out} is to hold records: let its name end in .jsonl.")
+    if has_columns and arguments.out.suffix.lower() in (".json", ".jsonl"):
+        raise InputError(
+            f"{arguments.out} is to hold columns, as {arguments.file} does: let its name end in "
+            ".conll, or write records with --format records."
+        )
     runs = load_runs(arguments.runs)
     thresholds, settings = load_thresholds(runs.folders), runs.settings
     examples = read_examples(arguments.file, settings, require_entities=False)

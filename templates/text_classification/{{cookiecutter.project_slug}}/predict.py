@@ -11,7 +11,7 @@ from pathlib import Path
 from core.base.errors import command
 from core.base.extras import ask
 from core.base.files import check_destination
-from submission import refuse_sample, write_submission
+from submission import check_submission, refuse_sample, write_submission
 from task.decode import prediction_records
 from task.prediction import load_runs, predict, read_threshold, restore_labels
 from task.records import Example, check_kind, read_examples
@@ -38,12 +38,13 @@ def main() -> None:
     labels = restore_labels(runs.labels)
     check_kind(examples, labels, arguments.file, scored=False)
     threshold = read_threshold(runs)
+    wishes = (arguments.sample, arguments.columns, arguments.values)
+    check_submission(arguments.out, examples, labels, runs, wishes)
 
     def describe(some: Sequence[Example]) -> list[dict]:
         return prediction_records(some, predict(runs, some), labels, threshold)
 
     records = ask("predict_in_chunks", describe, examples) or describe(examples)
-    wishes = (arguments.sample, arguments.columns, arguments.values)
     groups = [example.group for example in examples] if examples[0].group is not None else ()
     write_submission(arguments.out, records, groups, labels, runs, wishes)
     print(f"{arguments.out}: {len(records)} records")

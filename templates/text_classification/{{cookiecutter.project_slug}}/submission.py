@@ -10,7 +10,7 @@ from core.base.errors import InputError
 from core.base.extras import need
 from core.base.files import check_destination, project_path, write_json_lines, write_text
 from core.prediction.loading import TrainedRuns
-from task.records import Labels
+from task.records import Example, Labels
 
 DELIMITERS = {".tsv": "\t", ".csv": ","}
 # --sample, --columns and --values of the command line.
@@ -39,13 +39,9 @@ def write_submission(
         wishes: from the command line.
 
     Raises:
-        InputError: the wishes are not of a table, or do not fit the predictions.
+        InputError: the wishes do not fit the predictions.
     """
     if path.suffix.lower() not in DELIMITERS:
-        if wishes != NO_WISHES:
-            raise InputError(
-                f"{path} is not a table: call it .csv or .tsv for --sample and the like."
-            )
         write_json_lines(path, records)
     elif labels and runs and (form := find_form(labels, runs, wishes, bool(groups))):
         table = need("competition", "submission")
@@ -69,6 +65,29 @@ def refuse_sample(path: Path, sample: Path | None, settings: Any) -> None:
     named = getattr(getattr(settings, "competition", None), "sample_submission", "")
     for one in filter(None, (sample, named and project_path(named))):
         check_destination(path, one)
+
+
+def check_submission(
+    path: Path,
+    examples: Sequence[Example],
+    labels: Labels,
+    runs: TrainedRuns,
+    wishes: Wishes,
+) -> None:
+    """Refuse a form that does not fit, or other ids than the sample's, before the predictions.
+
+    Raises:
+        InputError: as in `write_submission`.
+    """
+    groups = [example.group for example in examples] if examples[0].group is not None else ()
+    if path.suffix.lower() not in DELIMITERS:
+        if wishes != NO_WISHES:
+            raise InputError(
+                f"{path} is not a table: call it .csv or .tsv for --sample and the like."
+            )
+    elif form := find_form(labels, runs, wishes, bool(groups)):
+        ids = [str(example.id) for example in examples]
+        need("competition", "submission").check_form(form, ids, labels, runs.settings, groups)
 
 
 def find_form(labels: Labels, runs: TrainedRuns, wishes: Wishes, ranked: bool) -> object | None:

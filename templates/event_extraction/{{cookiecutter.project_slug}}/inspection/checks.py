@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from core.base.extras import need
 from core.data.checks import Finding, draw_histogram
+from core.data.records import Span
 from core.data.tokens import Window, is_aligned, split_into_windows
 from core.encoders.encoder import load_encoder
 from core.step import Models
@@ -204,6 +205,8 @@ def explain_fault(
     if event in found:
         return "invented"
     spans = [span for _, span in event.nodes()]
+    if any(is_too_long(span, windows) for span in spans):
+        return "apart"
     if not all(any(is_aligned(span, window) for window in windows) for span in spans):
         return CUT
     together = (
@@ -222,6 +225,13 @@ def explain_fault(
     if any({*event.nodes()} < {*other.nodes()} for other in others):
         return "contained"
     return "joined"
+
+
+def is_too_long(span: Span, windows: Sequence[Window]) -> bool:
+    """Return whether a span begins and ends with tokens, but in no window with both."""
+    begins = any(span[0] in window.starts for window in windows)
+    ends = any(span[1] in window.ends for window in windows)
+    return begins and ends and not any(window.token_span(span) for window in windows)
 
 
 def describe_file(name: str, examples: Sequence[Example], reach: Reach, settings: Settings) -> str:

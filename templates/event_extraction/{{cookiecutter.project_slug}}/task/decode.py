@@ -117,6 +117,8 @@ def decode_pointers(found: dict[str, np.ndarray], window: Window, schema: Schema
     firsts, lasts = found["firsts"], found["lasts"]
     kept = np.flatnonzero(found["scores"] > LOWEST_SCORE)
     kept = kept[(window.starts[firsts[kept]] >= 0) & (window.starts[lasts[kept]] >= 0)]
+    # A token of a line break alone may have no characters.
+    kept = kept[window.starts[firsts[kept]] < window.ends[lasts[kept]]]
     firsts, lasts, links = firsts[kept], lasts[kept], found["links"][np.ix_(kept, kept)]
     labels = [schema.labels[label] for label in found["labels"][kept]]
     spans = list(zip(window.starts[firsts].tolist(), window.ends[lasts].tolist(), strict=True))

@@ -25,6 +25,7 @@ from core.data.records import read_stream
 from formats.settings import ConllTable
 
 DOCUMENT_MARK = "-DOCSTART-"
+APART = (DOCUMENT_MARK, "#")  # how lines may begin that hold no token
 # Comments that some files have above a sentence. A token such as #text has a token's columns.
 COMMENT = re.compile(r"# ?(id|sent_id|text|newdoc|newpar|global\.columns)\b")
 NO_TAGS = ("-", "_", "?", "")  # placeholders for tags in files to predict
@@ -161,8 +162,8 @@ def read_conll(path: str | Path, table: ConllTable, require_tags: bool) -> Conll
         InputError: names the file and the line of the error.
     """
     path = Path(path)
-    # A comment may have a tab where tokens have spaces.
-    lines = (line for _, line in read_lines(path) if not COMMENT.match(line))
+    # A comment, or an empty line, may have a tab where tokens have spaces.
+    lines = (line.strip() for _, line in read_lines(path) if not line.startswith(APART))
     separator = "\t" if any("\t" in line for line in lines) else "[ \t]+"
     sentences = split_sentences(path, separator)
     token, tag = find_columns(path, sentences, table, require_tags)
@@ -193,7 +194,7 @@ def split_sentences(path: Path, separator: str) -> Iterator[Sentence]:
     sentence: Sentence = {}
     for number, line in read_lines(path):
         cells = split(line.rstrip(" \r"))
-        comment = not sentence and COMMENT.match(line) and not is_token_line(cells, usual)
+        comment = not sentence and is_comment(line, cells, usual)
         mark = line.startswith(DOCUMENT_MARK) or comment
         if not mark and line.strip(" \t\r"):
             sentence[number] = cells
@@ -207,10 +208,22 @@ def split_sentences(path: Path, separator: str) -> Iterator[Sentence]:
 def find_usual_line(path: Path, split: Callable[[str], list[str]]) -> list[str]:
     """Return the first line of a file that can't be a comment, split; empty: there is none."""
     for _, line in read_lines(path):
-        mark = line.startswith(DOCUMENT_MARK) or COMMENT.match(line)
-        if not mark and line.strip(" \t\r"):
+        if not line.startswith(APART) and line.strip(" \t\r"):
             return split(line.rstrip(" \r"))
     return []
+
+
+def is_comment(line: str, cells: Sequence[str], usual: Sequence[str]) -> bool:
+    """Return whether a line above a sentence is a comment: a known one, or of other columns.
+
+    Args:
+        line: of a file.
+        cells: the line, split.
+        usual: those of a line that is no comment; empty: there is none.
+    """
+    if COMMENT.match(line):
+        return not is_token_line(cells, usual)
+    return line.startswith("#") and bool(usual) and len(cells) != len(usual)
 
 
 def is_token_line(cells: Sequence[str], usual: Sequence[str]) -> bool:

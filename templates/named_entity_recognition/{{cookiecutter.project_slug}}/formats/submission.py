@@ -78,7 +78,8 @@ def fill_record(record: dict, found: list[dict]) -> dict | None:
         found: entities as in the predictions file.
     """
     entities = record.get("entities")
-    if isinstance(entities, list) and "relations" in record:
+    ours = isinstance(entities, list) and any("span" in item for item in entities)
+    if isinstance(entities, list) and "relations" in record and not ours:
         rows = [
             {
                 "id": number,

@@ -22,7 +22,7 @@ from task.settings import Settings
 
 FIELDS = ("id", "text", "entities", "type", "span", "label", "start_offset", "end_offset")
 # Other keys of doccano. Only "labels" is read, where there is no "label".
-OF_DOCCANO = ("labels", "relations", "from_id", "to_id", "Comments", "comments", "meta")
+OF_DOCCANO = ("labels", "data", "relations", "from_id", "to_id", "Comments", "comments", "meta")
 PIECES = "an entity of several pieces is not possible: give the span of each piece, or of them all."
 
 
@@ -97,8 +97,10 @@ def conll_example(line: int, text: str, tokens: list[Span], chunks: list[Chunk])
 
 def read_example(record: dict, line: int, required: bool) -> Example:
     """Check one record, ours or doccano's."""
-    text = read_field(record, "text", str)
+    text = read_field(record, "data" if "data" in record and "text" not in record else "text", str)
     name = "labels" if "labels" in record and "label" not in record else "label"
+    if record.get("entities") is not None and record.get(name):
+        raise InputError(f'"entities" and "{name}" both hold entities: keep one of them.')
     found: set[Entity] = set()
     if "entities" not in record and name in record:
         found = {read_doccano_label(item, text) for item in read_field(record, name, list)}

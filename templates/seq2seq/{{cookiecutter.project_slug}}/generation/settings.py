@@ -102,10 +102,10 @@ def check_n_best(table: GenerationTable) -> None:
 
 
 def check_min_length(table: GenerationTable, length: int) -> None:
-    """Refuse a minimum that no text can reach.
+    """Refuse a minimum that no text can reach, and limits that contradict a file of texts.
 
     Args:
-        table: `min_length` and `allowed`.
+        table: `min_length`, `block_ngrams` and `allowed`.
         length: tokens of a target at the most, its end included.
 
     Raises:
@@ -121,6 +121,11 @@ def check_min_length(table: GenerationTable, length: int) -> None:
             f"min_length = {table.min_length} forbids the end of shorter texts, and "
             f"{table.allowed} says which texts may be written: set min_length = 0, and take the "
             "short lines out of that file."
+        )
+    if table.block_ngrams and table.allowed:
+        raise InputError(
+            f"block_ngrams = {table.block_ngrams} may forbid what a line of {table.allowed} "
+            "repeats: set block_ngrams = 0."
         )
 
 

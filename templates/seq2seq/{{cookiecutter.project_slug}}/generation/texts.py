@@ -178,7 +178,8 @@ def read_allowed(name: str) -> list[str]:
             f"generation.allowed = {name!r} can't be read as UTF-8 text: give the path of a file "
             "with one text per line."
         ) from error
-    texts = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+    # A space before a text stays: it is part of the first token of a writer.
+    texts = list(dict.fromkeys(line.rstrip() for line in lines if line.strip()))
     if not texts:
         raise InputError(f"{path} is empty: write the texts that are allowed, one per line.")
     return texts

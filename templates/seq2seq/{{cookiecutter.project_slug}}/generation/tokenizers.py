@@ -117,7 +117,9 @@ def find_target_tokens(tokenizer: Tokenizer, encoder: keras.Model) -> TargetToke
     }
     names = map(tokenizer.token_to_id, SPECIAL_TOKENS)
     special |= {number for number in names if number is not None}
-    special |= set(range(tokenizer.get_vocab_size(), encoder.token_embedding.input_dim))
+    rows = encoder.token_embedding.input_dim
+    special |= set(range(tokenizer.get_vocab_size(), rows))
+    special &= set(range(rows))  # Gemma 3 has an added token without a row
     begin, *_, end = frame
     others = tuple(getattr(encoder, "other_ends", ()))
     return TargetTokens(begin, end, tuple(sorted(special - {end, *others})), others)

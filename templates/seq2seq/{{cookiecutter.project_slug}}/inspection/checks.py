@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from core.data.checks import Finding, draw_histogram
 from core.step import Models
 from generation.texts import decode_texts, read_allowed
-from task.data import encode
+from task.data import encode, encode_sources
 from task.loading import load_tokenizer_and_encoder
 from task.metrics import normal_form, score, score_records
 from task.model import build_models
@@ -23,6 +23,9 @@ LOWEST_ORACLE, NO_SCORE = 0.9, 0.01
 BEST = {"bleu": 100.0}  # of other scores it is 1
 # Characters of scripts that write no blanks between words: Chinese and Japanese.
 UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+# The token of unknown characters: of BERT, and of T5.
+UNKNOWN = ("[UNK]", "<unk>")
+ENDLESS = 10**9  # tokens
 # Above this share of sources or targets that are cut, the lengths are at fault.
 MOST_CUT = 0.05
 
@@ -59,17 +62,22 @@ def measure_reach(
         ends: tokens that end a target.
         settings: of the project.
     """
-    frame, unknown = len(tokenizer.encode("").ids), tokenizer.token_to_id("[UNK]")
-    sources = list(encode(tokenizer, [example.source for example in examples], "sources"))
+    unknown = {tokenizer.token_to_id(token) for token in UNKNOWN} - {None}
+    endless = settings.model_copy(update={"max_length": ENDLESS})  # with all of a prompt
+    sources = encode_sources(tokenizer, [example.source for example in examples], endless)
     pairs = [(example, target) for example in examples for target in example.targets]
     targets = list(encode(tokenizer, [target for _, target in pairs], "targets"))
-    encoded = zip([*examples, *(example for example, _ in pairs)], sources + targets, strict=True)
+    owners = [*examples, *(example for example, _ in pairs)]
+    ids_of: list[Sequence[int]] = [*map(list, sources), *targets]
+    encoded = zip(owners, ids_of, strict=True)
     decoded = zip(pairs, decode_texts(tokenizer, targets), strict=True)
     never = find_never_written(pairs, settings)
     return Reach(
-        source_tokens=[len(ids) + frame for ids in sources],
+        source_tokens=[len(ids) for ids in sources],
         target_tokens=[len(ids) + 1 for ids in targets],
-        unknown=list(dict.fromkeys(example for example, ids in encoded if unknown in ids)),
+        unknown=list(
+            dict.fromkeys(example for example, ids in encoded if not unknown.isdisjoint(ids))
+        ),
         changed=[
             pair
             for pair, text in decoded

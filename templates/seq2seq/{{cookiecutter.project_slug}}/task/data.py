@@ -21,8 +21,6 @@ NO_TOKEN = -1  # label behind the end of a target: nothing to predict
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str], progress: str = "") -> Iterator[list[int]]:
     """Yield the tokens of each text, without special tokens; nothing is cut."""
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
     chunks = range(0, len(texts), 1024)
     for chunk in tqdm(chunks, desc=progress, disable=None if progress else True, leave=False):
         batch = list(texts[chunk : chunk + 1024])

@@ -29,6 +29,9 @@ def load_tokenizer_and_encoder(
         examples: of the training file.
     """
     tokenizer = load_tokenizer(settings, examples, tokenizer_texts, train_text_tokenizer)
+    # Files of sentence-transformers pad each text to 128 tokens, an empty one too.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
     encoder = load_backbone(settings, tokenizer)
     if settings.keep_tokens == "used" and settings.encoder != "tiny":
         tokenizer, kept = keep_used_tokens(tokenizer, [*tokenizer_texts(examples)])

@@ -24,7 +24,8 @@ from task.records import Example
 from task.settings import Settings
 
 # What the members of an ensemble must share besides tokens.
-SHARED_SETTINGS = ("max_length", "target_length")
+OF_PROMPTS = ("writers.prompt", "writers.system", "writers.chat_variables", "writers.chat_date")
+SHARED_SETTINGS = ("max_length", "target_length", "writers.chat", *OF_PROMPTS)
 
 
 def load_runs(
