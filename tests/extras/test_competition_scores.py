@@ -15,6 +15,7 @@ import pytest
 from scipy import stats
 from sklearn import metrics
 
+from core.base.errors import InputError
 from extras.competition import drawn, label_scores, number_scores, rankings, resampling
 from extras.competition.cuts import apply_cuts, grades_between, steady_cuts, tune_cuts
 from extras.competition.paths import consistent, with_parents
@@ -462,3 +463,15 @@ def test_groups_are_drawn_as_a_whole():
         assert own.score(np.array([[2, 0, 0, 3, 0]]))[0] == pytest.approx(
             (2 * wanted[0] + 3 * wanted[3]) / 5
         )
+
+
+@pytest.mark.parametrize("metric", ["f_beta", "pr_auc"])
+def test_one_of_two_labels_is_asked_for(metric):
+    """Which one no name tells, unless it is of a pair such as no and yes."""
+    labels = SimpleNamespace(names=("abusive", "normal"), several=False, positive=None)
+    with pytest.raises(InputError, match="name it with positive_label, such as 'normal'"):
+        label_scores.choose_label_metric(metric, labels, False)
+    labels.positive = "abusive"
+    assert label_scores.choose_label_metric(metric, labels, False) == metric
+    labels = SimpleNamespace(names=("no", "yes"), several=False, positive=None)
+    assert label_scores.choose_label_metric("pr_auc", labels, False) == "pr_auc"

@@ -658,3 +658,8 @@ def test_the_format_of_duee_has_the_same_words_once():
     record = duee_record({"id": 1, "events": [event, {**event, "arguments": parts[1:]}]})
     arguments = [{"role": "x", "argument": "A"}]
     assert record == {"id": 1, "event_list": [{"event_type": "t", "arguments": arguments}]}
+
+
+def test_a_span_longer_than_a_window_is_named():
+    found = reach(event("x", None, "r=a-l"), max_length=9)
+    assert found.faults["apart"] and not found.faults[checks.CUT]

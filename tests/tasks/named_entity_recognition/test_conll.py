@@ -11,6 +11,7 @@ use_template("named_entity_recognition")
 
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
+from formats import submission  # noqa: E402
 from formats.conll import (  # noqa: E402
     LETTERS,
     find_chunks,
@@ -397,3 +398,34 @@ def test_a_type_with_a_blank_is_written_where_columns_allow_it(tmp_path):
 )
 def test_check_knows_a_test_file_with_tags(content, expected, tmp_path):
     assert has_tags(write(tmp_path, content), settings().conll) is expected
+
+
+# ------------------------------------------------------------------------ what corpora have
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "#\thttp://example.org [2014]\nAda\tNN\tB-PER\nwept\tVB\tO\n",  # GermEval
+        "###MEDLINE:95369245\n\nAda\tB-PER\nwept\tO\n",  # JNLPBA
+        "Ada B-PER\nwept O\n\t\n",  # a tab on an empty line
+    ],
+)
+def test_lines_without_a_token_are_left_out(content, tmp_path):
+    examples = read_examples(write(tmp_path, content), settings())
+    assert words(examples) == [[("Ada", "PER")]]
+
+
+def test_the_text_of_an_export_may_be_data(tmp_path):
+    line = json.dumps({"id": 1, "data": "Ada wept", "label": [[0, 3, "PER"]]})
+    assert words(read_examples(write(tmp_path, line, "a.jsonl"), settings())) == [[("Ada", "PER")]]
+    both = json.dumps({"id": 1, "text": "Ada", "entities": [], "label": [[0, 3, "PER"]]})
+    with pytest.raises(InputError, match='"entities" and "label" both hold entities: keep one'):
+        read_examples(write(tmp_path, both, "b.jsonl"), settings())
+
+
+def test_relations_of_ones_own_are_kept(tmp_path):
+    """Records in our format with a further field are no export of doccano."""
+    record = {"id": 1, "text": "Ada wept", "entities": [{"type": "PER", "span": [0, 3]}]}
+    found = submission.fill_record({**record, "relations": [1]}, record["entities"])
+    assert found is None

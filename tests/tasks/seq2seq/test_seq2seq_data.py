@@ -23,7 +23,7 @@ from core.base.settings import with_tables  # noqa: E402
 from core.encoders.encoder import BertEncoder  # noqa: E402
 from core.layers.language_model import TokenLoss, prefix_mask  # noqa: E402
 from generation.spaces import close_gaps  # noqa: E402
-from generation.texts import decode_texts  # noqa: E402
+from generation.texts import decode_texts, read_allowed  # noqa: E402
 from generation.tokenizers import (  # noqa: E402
     find_target_tokens,
     keep_used_tokens,
@@ -35,7 +35,14 @@ from inspection.checks import (  # noqa: E402
     measure_reach,
 )
 from score import read_lines  # noqa: E402
-from task.data import NO_TOKEN, PairGenerator, SourceGenerator, encode  # noqa: E402
+from task import loading  # noqa: E402
+from task.data import (  # noqa: E402
+    NO_TOKEN,
+    PairGenerator,
+    SourceGenerator,
+    encode,
+    encode_sources,
+)  # noqa: E402
 from task.loading import keep_rows  # noqa: E402
 from task.model import build_models, find_positions  # noqa: E402
 from task.records import Example, read_examples  # noqa: E402
@@ -430,3 +437,26 @@ def test_files_to_predict_may_have_blanks(targets, tmp_path):
     path.write_text('{"id": 1, "source": "a", "targets": ["x", ""]}\n', "utf-8")
     with pytest.raises(InputError, match="holds an empty text"):
         read_examples(path, False)
+
+
+def test_a_tokenizer_that_pads_frames_a_text_with_two_tokens(tmp_path, monkeypatch):
+    """As the files of sentence-transformers do, which pad and cut to 128 tokens."""
+    words = train_text_tokenizer(make_texts(0), 600)
+    words.enable_padding(length=128)
+    words.enable_truncation(128)
+    settings = make_settings(
+        encoder="x", keep_tokens="all", model="encoder_decoder", max_length=128
+    )
+    monkeypatch.setattr(loading, "load_tokenizer", lambda *_: words)
+    monkeypatch.setattr(loading, "load_backbone", lambda *_: encoder_of(words.get_vocab_size()))
+    tokenizer, encoder = loading.load_tokenizer_and_encoder(settings, [])
+    tokens = find_target_tokens(tokenizer, encoder)
+    assert (tokens.begin, tokens.end) == (words.token_to_id("[CLS]"), words.token_to_id("[SEP]"))
+    [source] = encode_sources(tokenizer, ["ab " * 20], settings)
+    assert len(source) > 20 and source[-1] == tokens.end
+
+
+def test_a_space_before_an_allowed_text_stays(tmp_path):
+    """It is part of the first token of a writer whose prompt does not end with a line break."""
+    (tmp_path / "lines.txt").write_text(" positive\n negative \r\npositive\n\n")
+    assert read_allowed(str(tmp_path / "lines.txt")) == [" positive", " negative", "positive"]

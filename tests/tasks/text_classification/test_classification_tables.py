@@ -16,7 +16,7 @@ from extras.competition import checks  # noqa: E402
 from extras.competition.rows import Dialect  # noqa: E402
 from extras.competition.settings import Table  # noqa: E402
 from extras.competition.splitting import hold_out, write_parts  # noqa: E402
-from extras.competition.submission import read_form, write_table  # noqa: E402
+from extras.competition.submission import check_form, read_form, write_table  # noqa: E402
 from extras.folds.folds import assign_folds  # noqa: E402
 from inspection import checks as inspection  # noqa: E402
 from inspection.folds import fold_keys  # noqa: E402
@@ -782,3 +782,30 @@ def test_ids_and_labels_that_pandas_made_floats_are_whole_numbers(tmp_path):
     write(path, json.dumps({"id": 1.5, "text_a": "a", "label": "b"}))
     with pytest.raises(InputError, match='"id" must be a string or a whole number, not 1.5'):
         read_examples(path)
+
+
+def test_lines_that_look_like_rows_may_be_one_text(tmp_path):
+    path = write(tmp_path / "a.csv", 'id,label,text\n7,a,"News:\n10,b,c"\n8,b,ok\n')
+    with pytest.raises(InputError, match='one text, set competition.quoting = "cells"'):
+        read_examples(path, settings=make_settings(output="labels"))
+    first, _ = read_examples(path, settings=make_settings(output="labels", quoting="cells"))
+    assert first.text_a == "News:\n10,b,c"
+
+
+def test_a_form_is_refused_before_the_predictions(predicted, tmp_path):
+    _, labels, settings = predicted
+    sample = write(tmp_path / "s.csv", "id,score,flow\na,0,0\nb,0,0\n")
+    form = read_form(sample, "", "numbers", Table())
+    check_form(form, ["a", "b"], labels, settings, ())
+    with pytest.raises(InputError, match="not asked for by the sample: c"):
+        check_form(form, ["a", "b", "c"], labels, settings, ())
+
+
+def test_placeholders_for_labels_are_none_in_a_file_to_predict(tmp_path):
+    table = {"choice_columns": ["A", "B"], "label_column": "answer"}
+    path = write(tmp_path / "a.csv", "id,question,A,B,answer\n1,which?,x,y,-1\n2,what?,x,z,?\n")
+    settings = make_settings(output="number", loss="listwise", **table)
+    examples = read_examples(path, require_labels=False, settings=settings)
+    assert len(examples) == 4 and not any(example.labelled for example in examples)
+    with pytest.raises(InputError, match="is '-1', but the choices are"):
+        read_examples(path, settings=settings)
