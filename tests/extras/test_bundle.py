@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from projects import bake_project, flags, run, shorten
 
 from core.base.errors import InputError
+from extras.bundle import parts
 from extras.bundle.float16_weights import write_float16
 from extras.bundle.packages import Asked, Package
 from extras.bundle.target import Target, make_target
@@ -218,3 +219,20 @@ def test_a_bundle_of_a_blend_has_its_runs(source, tmp_path):
         for name in ("ours.jsonl", "theirs.jsonl")
     )
     assert len(ours) == 6 and ours == [pytest.approx(own, abs=5e-3) for own in theirs]
+
+
+def test_the_sample_of_a_submission_joins(tmp_path, monkeypatch):
+    """Tables are read by it; those of two runs may have the same name."""
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "sample.csv").write_text(f"id,{folder}\n")
+    project = tmp_path / "bundle"
+    for folder in ("one", "two"):
+        asked = {
+            "competition": {"sample_submission": str(tmp_path / folder / "sample.csv"), "k": 3}
+        }
+        table = parts.with_sample(asked, project)["competition"]
+        assert (project / table["sample_submission"]).read_text() == f"id,{folder}\n"
+        assert table["k"] == 3 and table["sample_submission"].endswith("/sample.csv")
+    for asked in ({}, {"competition": {"sample_submission": "gone.csv"}}):
+        assert parts.with_sample(asked, project) == asked

@@ -669,6 +669,28 @@ def test_a_vocabulary_without_a_word_about_case(cased, tmp_path):
     assert found == ["Warsaw" if cased else "warsaw"]
 
 
+def test_accents_stay_where_the_folder_says_so(tmp_path):
+    write_model(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join([*VOCABULARY, "caf\u00e9", "cafe"]) + "\n")
+    for options, found in (({}, "cafe"), ({"strip_accents": False}, "caf\u00e9")):
+        text = json.dumps({"do_lower_case": True, **options})
+        (tmp_path / "tokenizer_config.json").write_text(text)
+        tokenizer = load_tokenizer(settings_for(tmp_path), [])
+        assert tokenizer.encode("CAF\u00c9", add_special_tokens=False).tokens == [found]
+
+
+def test_the_vocabulary_of_t5_is_not_read_as_that_of_albert(tmp_path):
+    """Both call it spiece.model; T5's has case, and no [CLS]."""
+    write_model(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "model_type": "mt5"}))
+    for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / "spiece.model").write_bytes(b"damaged")
+    with pytest.raises(InputError, match="or a tokenizer in tokenizer.json or vocab.txt"):
+        load_tokenizer(settings_for(tmp_path), [])
+
+
 def test_the_word_pieces_of_mpnet(tmp_path):
     """Its ends, and the two between a pair, as in the tokenizer.json of all-mpnet-base-v2."""
     write_model(tmp_path, "mpnet")

@@ -604,7 +604,7 @@ def test_pairs_without_labels_and_groups_are_matches_of_equal_texts(tmp_path):
         matched_queries(path, None, labels)
 
 
-def test_a_submission_has_the_header_and_the_queries_of_the_sample(tmp_path):
+def test_a_submission_has_the_header_and_the_queries_of_the_sample(tmp_path, capsys):
     sample, out = tmp_path / "sample.csv", tmp_path / "out.csv"
     queries = [Query(q, q, [Candidate(f"{q}{n}", "") for n in range(3)]) for q in ("a", "b")]
     sample.write_text("QuestionId,Ids\nb,1 2\na,1 2\n", encoding="utf-8")
@@ -615,10 +615,14 @@ def test_a_submission_has_the_header_and_the_queries_of_the_sample(tmp_path):
         ("q,ids\na,1\nb,1\nc,1\n", "has the query 'c', which was not ranked"),
         ("q,ids\na,1\n", "lacks the query 'b', which was ranked"),
         ("q,ids\na,1 2 3 4\nb,1\n", "query 'a' has 3 candidates, and a cell of"),
+        ("q,ids\na,\nb,\n", "has empty cells, so how many ids the host wants is unknown"),
     ):
         sample.write_text(content, encoding="utf-8")
         with pytest.raises(InputError, match=said):
             write_submission(out, sample, queries)
+    sample.write_text("q,ids\na,0\nb,0\n", encoding="utf-8")
+    assert write_submission(out, sample, queries) == 1
+    assert "has one id, so one is written for each query, of 3" in capsys.readouterr().out
     texts = tmp_path / "texts.csv"
     texts.write_text('id,text\n7,"one, two"\n8,three\n', encoding="utf-8")
     assert [*read_texts(texts)] == [("7", "one, two"), ("8", "three")]

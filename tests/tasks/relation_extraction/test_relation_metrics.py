@@ -370,3 +370,12 @@ def test_gold_beyond_the_bounds_is_lost_and_the_rest_is_found():
     everything = tuple(Triple(one, "born_in", two) for one in spans[:20] for two in spans[:20])
     own = Example("a", text, everything, None, 1)
     assert len(checks.decode_gold(own, window, list(PREDICATES), settings)) == MOST_TRIPLES
+
+
+def test_a_token_without_characters_is_no_argument():
+    """A byte-level tokenizer gives one for a line break."""
+    starts, ends = np.array([-1, 0, 3, -1]), np.array([-1, 3, 3, -1])
+    window = Window(np.arange(4), starts, ends, (0, 1))
+    rows = {"predicates": np.array([0, 0]), "places": np.array([[1, 1, 2, 2], [1, 1, 1, 1]])}
+    found = {"scores": np.array([5.0, 5.0], np.float32), **rows}
+    assert [*decode_window(found, window, PREDICATES)] == [Triple((0, 3), PREDICATES[0], (0, 3))]

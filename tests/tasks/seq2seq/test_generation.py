@@ -508,6 +508,8 @@ def test_a_minimum_that_no_text_can_have():
         check_min_length(GenerationTable(min_length=5), 5)
     with pytest.raises(InputError, match="lines.txt says which texts may be written"):
         check_min_length(GenerationTable(min_length=2, allowed="lines.txt"), 5)
+    with pytest.raises(InputError, match="block_ngrams = 1 may forbid what a line of lines.txt"):
+        check_min_length(GenerationTable(block_ngrams=1, allowed="lines.txt"), 5)
 
 
 @pytest.mark.trains

@@ -623,6 +623,9 @@ def test_a_row_has_room_for_the_longest_of_both():
 def test_what_reads_no_rows_refuses_them(tmp_path):
     with pytest.raises(ValueError, match=r"writers.packing = true puts .* set packing = false, or"):
         make_settings(Path("tiny"), model="unilm", encoder="tiny", writers={"packing": True})
+    for table in ({"prompt": "Title of: {source}"}, {"weights": "random"}):
+        with pytest.raises(ValueError, match="writers.weights are for a pretrained writer"):
+            make_settings(Path("tiny"), model="unilm", encoder="tiny", writers=table)
     folder = write_folder(tmp_path / "bart", "bart")
     with pytest.raises(InputError, match="is for decoder-only writers, and .* is a bart"):
         load(folder, writers={"packing": True})
