@@ -17,7 +17,7 @@ from test_bake import EXTRAS, TEMPLATE, contents
 
 from generator import InputError, __version__, smoke
 from generator.add import add_extra
-from generator.bake import SAMPLE, bake, read_origin
+from generator.bake import SAMPLE, bake, load_baking, read_origin
 from generator.baselines import (
     ENCODER,
     describe_encoder,
@@ -194,7 +194,15 @@ def test_adding_to_a_project_whose_extras_were_deleted(tmp_path: Path) -> None:
     path = project / ".cookiecutter.json"
     path.write_text(path.read_text().replace(__version__, "0.0.9"))
     said = add_extra(ROOT, "orbit", project)
-    assert f"\nIt is of version {__version__}, the project of 0.0.9: `baselines update`" in said
+    assert f"\nIt is of version {__version__}" in said and "the project of 0.0.9" in said
+    # Another commit of the same version is another one, too.
+    commit = load_baking(ROOT / "templates").find_commit({})["commit"]
+    origin = {**json.loads(path.read_text()), "version": __version__, "commit": commit}
+    path.write_text(json.dumps(origin))
+    assert "`baselines update`" not in add_extra(ROOT, "lora", project)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "commit": "a" * 40}))
+    said = add_extra(ROOT, "averaging", project)
+    assert not commit or f"the project of {__version__} (aaaaaaaaaaaa): `baselines" in said
     assert json.loads(path.read_text())["version"] == "0.0.9"
 
 
