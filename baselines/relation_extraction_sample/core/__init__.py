@@ -15,7 +15,8 @@ os.environ["KERAS_HOME"] = os.devnull
 # TensorFlow's notes on its own build fill a screen before the first line that matters. Where there
 # is no NVIDIA GPU, or none that may be used, it also reports that as an error.
 hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
-has_gpu = os.path.exists("/proc/driver/nvidia") and not hidden
+drivers = ("/proc/driver/nvidia", "/usr/lib/wsl/lib/libcuda.so.1")  # of Linux, and of WSL2
+has_gpu = any(map(os.path.exists, drivers)) and not hidden
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if has_gpu else "3")
 
 # oneDNN multiplies small matrices, such as those of attention, in a third of the time; by default

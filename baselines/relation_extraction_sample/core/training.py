@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from tokenizers import Tokenizer
 
+from core.base.errors import InputError
 from core.base.extras import call_all
 from core.base.files import write_json
 from core.base.workers import is_chief
@@ -101,6 +102,24 @@ class Training:
         for note in self.on_begin:
             note()
         self.run.restore(self.models.training)
+        self.refuse_other_replicas()
+
+    def refuse_other_replicas(self) -> None:
+        """Refuse to go on with other steps or learning rates than the training was begun with.
+
+        Raises:
+            InputError: they follow the number of replicas, which is another one now.
+        """
+        devices, position = self.settings.devices, self.run.position
+        replicas = self.strategy.num_replicas_in_sync
+        follows = devices.scale_learning_rate or devices.batch_size_counts == "one_replica"
+        if follows and position.updates and position.replicas not in (0, replicas):
+            raise InputError(
+                f"{self.run.name} was begun on {position.replicas} replicas, and here are "
+                f"{replicas}: batch_size_counts or scale_learning_rate makes that another "
+                "training: go on with as many, or begin anew with --overwrite true."
+            )
+        position.replicas = replicas
 
     def fit(self, callbacks: list[keras.callbacks.Callback]) -> None:
         """Train from the run's position to the last step."""

@@ -80,7 +80,8 @@ def decode_window(
     for score, predicate, (first, last, other_first, other_last) in zip(*rows, strict=True):
         subject = int(window.starts[first]), int(window.ends[last])
         object_ = int(window.starts[other_first]), int(window.ends[other_last])
-        if min(*subject, *object_) >= 0:  # special tokens stand for no characters
+        # Special tokens, and some of a line break, stand for no characters.
+        if 0 <= subject[0] < subject[1] and 0 <= object_[0] < object_[1]:
             triple = Triple(subject, predicates[predicate], object_)
             # Several byte-level tokens of one character: two spans of tokens, one triple.
             triples[triple] = max(score, triples.get(triple, score))

@@ -90,7 +90,7 @@ def explain_device_error(error: Exception) -> str | None:
             "of the memory for activations, a quarter, an eighth, with the same result), leave "
             "devices.precision = auto (half of it on most GPUs), set recompute.enabled = true with "
             "extras/recompute (a third or less), or lower max_length; for prediction, lower "
-            "prediction_batch_size."
+            "prediction_batch_size in config.toml."
         )
     if "XLA" in text and type(error).__module__.startswith("tensorflow"):
         return (

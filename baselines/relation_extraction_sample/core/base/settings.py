@@ -6,10 +6,12 @@ each extra of the project.
 
 import difflib
 import functools
+import math
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -25,6 +27,7 @@ from core.base.files import PROJECT
 CONFIG = PROJECT / "config.toml"
 # Former name -> name, with its table. `baselines update` reads the file too.
 RENAMED: dict[str, str] = tomllib.loads(Path(__file__).with_name("renamed.toml").read_text("utf-8"))
+OF_A_RUN: ContextVar[bool] = ContextVar("of_a_run", default=False)  # what is validated
 STRATEGIES = ("auto", "single", "mirrored", "tpu")
 
 
@@ -113,13 +116,14 @@ class CoreSettings(BaseSettings):
 
     @model_validator(mode="after")
     def check_together(self) -> Self:
-        """Refuse settings that don't fit together, although each is valid."""
+        """Refuse settings that don't fit together, although each is valid; a run was trained."""
         if self.strategy == "tpu" and self.buckets != 1:
             raise ValueError(
                 f"buckets = {self.buckets}, but a TPU compiles minutes for each length: set "
                 "buckets = 1 with strategy = tpu"
             )
-        for complaint in filter(None, (complain(self) for complain in declared("complain"))):
+        asked = () if OF_A_RUN.get() else declared("complain")
+        for complaint in filter(None, (complain(self) for complain in asked)):
             raise ValueError(complaint)
         for complete in declared("complete"):
             complete(self)
@@ -223,7 +227,7 @@ def read_settings(task_class: type[AnySettings], flags: list[str] | None = None)
     except SettingsError as error:
         raise InputError(explain_flags(str(error), settings_class)) from error
     except ValidationError as error:
-        raise InputError(explain_value(error.errors()[0], settings_class, flags)) from error
+        raise InputError(explain_value(error.errors(), settings_class, flags)) from error
     except ValueError as error:
         raise InputError(f"config.toml is not valid TOML ({error}): fix that line.") from error
     except RecursionError as error:
@@ -253,11 +257,24 @@ def saved_settings(
     settings_class = with_tables(task_class)
     known = fill_in(settings_class.model_construct().model_dump(), with_new_names(values))
     known["strategy"] = "single" if known["strategy"] == "single" else "auto"
+    known["prediction_batch_size"] = min(known["prediction_batch_size"], batch_of_project())
+    token = OF_A_RUN.set(True)
     try:
         return settings_class.model_validate(known)
     except ValidationError as error:
-        what = explain_value(error.errors()[0], settings_class)
+        what = explain_value(error.errors(), settings_class)
         raise InputError(f"{file}: {what}") from error
+    finally:
+        OF_A_RUN.reset(token)
+
+
+def batch_of_project() -> float:
+    """Return prediction_batch_size of config.toml, which may be lower than that of a run."""
+    try:
+        found = tomllib.loads(CONFIG.read_text("utf-8-sig")).get("prediction_batch_size")
+    except (OSError, ValueError):
+        found = None
+    return found if type(found) is int and found > 0 else math.inf
 
 
 def with_new_names(values: dict[str, Any]) -> dict[str, Any]:
@@ -292,13 +309,17 @@ def explain_flags(message: str, settings_class: type[CoreSettings]) -> str:
 
 
 def explain_value(
-    error: Any, settings_class: type[CoreSettings], flags: list[str] | None = None
+    errors: Sequence[Any], settings_class: type[CoreSettings], flags: list[str] | None = None
 ) -> str:
     """Return which setting is wrong, where it is set, and why; no flags: in another file."""
+    error, meanings = errors[0], dict(all_fields(settings_class))
     message = error["msg"].removeprefix("Value error, ")
     if not error["loc"]:
         return f"{message}."
-    key = ".".join(str(part) for part in error["loc"])
+    key = known_key(error, meanings)
+    if isinstance(meanings.get(key), str) and len(errors) > 1:  # one for each type it may have
+        same = [other["msg"] for other in errors if known_key(other, meanings) == key]
+        message = ", or ".join(dict.fromkeys(same))
     from_flag = any(re.split("=", flag)[0] == f"--{key}" for flag in flags or [])
     where = f"--{key}" if from_flag else f"config.toml, line {line_of(key)}: {key}"
     where = key if flags is None else where
@@ -306,10 +327,17 @@ def explain_value(
         return f"{where} belongs to extras/{key}, which is absent: {how_to_get(key)}."
     if error["type"] == "extra_forbidden" or key in RENAMED:
         return f"{where} is not a setting{suggest(key, settings_class)}"
-    meaning = dict(all_fields(settings_class)).get(key, "")
+    meaning = meanings.get(key, "")
     if not meaning:  # settings of a table that don't fit together
         return f"{where}: {message}."
     return f"{where} = {error['input']!r} ({meaning}): {message[:1].lower()}{message[1:]}."
+
+
+def known_key(error: Any, names: Container[str]) -> str:
+    """Return the setting of an error; the type that failed, or a place in a list, follows it."""
+    parts = [str(part) for part in error["loc"]]
+    keys = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return next((key for key in keys if key in names), keys[0])
 
 
 def all_fields(settings_class: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from core.base.errors import InputError
 
+LONGEST_WORD = 1000  # characters; the time grows with their square
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
@@ -96,7 +97,9 @@ def break_words(texts: Iterable[str]) -> list[str]:
 
 def word_piece_tokenizer(vocabulary: dict[str, int]) -> Tokenizer:
     """Return a WordPiece tokenizer with the special tokens of BERT."""
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    # By default a "word" of 101 characters is unknown: Thai, say, writes sentences without blanks.
+    options = {"unk_token": "[UNK]", "max_input_chars_per_word": LONGEST_WORD}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, **options))
     tokenizer.normalizer = BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.BertPreTokenizer(), pre_tokenizers.Digits(individual_digits=True)]

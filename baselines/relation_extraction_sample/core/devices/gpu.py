@@ -3,14 +3,13 @@
 import contextlib
 import os
 import shutil
-from pathlib import Path
 
 import tensorflow as tf
 
 from core.base.settings import CoreSettings
 
 # What NVIDIA's driver makes on Linux, and in the Linux of Windows (WSL2).
-DRIVER_FILES = (Path("/proc/driver/nvidia/version"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
+DRIVER_FILES = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/usr/lib/wsl/lib/libcuda.so.1")
 
 
 def use_gpus(settings: CoreSettings) -> None:
@@ -46,7 +45,7 @@ def find_unused_gpu() -> str:
 
 def has_driver() -> bool:
     """Return whether NVIDIA's driver is installed on this machine."""
-    return any(path.exists() for path in DRIVER_FILES) or shutil.which("nvidia-smi") is not None
+    return any(map(os.path.exists, DRIVER_FILES)) or shutil.which("nvidia-smi") is not None
 
 
 def capabilities(settings: CoreSettings) -> list[tuple[int, int]]:

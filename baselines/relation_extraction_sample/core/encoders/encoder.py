@@ -97,13 +97,22 @@ def load_tokenizer(
         return load_tokenizer_file(folder / "tokenizer.json")
     if folder and (folder / "vocab.txt").is_file():
         config = folder / "tokenizer_config.json"
-        lowercase = read_json(config).get("do_lower_case", True) if config.is_file() else True
-        read = functools.partial(BertWordPieceTokenizer.from_file, lowercase=bool(lowercase))
+        options = split_options(read_json(config) if config.is_file() else {})
+        read = functools.partial(BertWordPieceTokenizer.from_file, **options)
         return load_tokenizer_file(folder / "vocab.txt", read)._tokenizer
     raise InputError(
         f"encoder = {name!r} lacks config.json, or a tokenizer in tokenizer.json or vocab.txt: "
         f"save model and tokenizer there, in the fast format of Hugging Face{OR_THE_EXTRA}."
     )
+
+
+def split_options(config: dict[str, Any]) -> dict[str, Any]:
+    """Return how BERT's tokenizer splits texts, from tokenizer_config.json."""
+    return {
+        "lowercase": bool(config.get("do_lower_case", True)),
+        "strip_accents": config.get("strip_accents"),  # None: where letters become small
+        "handle_chinese_chars": config.get("tokenize_chinese_chars", True),
+    }
 
 
 def load_encoder(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
@@ -137,7 +146,10 @@ def load_encoder(settings: CoreSettings, tokenizer: Tokenizer) -> keras.Model:
             f"{name} = {most}, but {settings.encoder} reads {longest} tokens at most: set {name} = "
             f"{longest}{'' if windows else LONGER_TEXTS}."
         )
-    if (tokens := tokenizer.get_vocab_size()) > (rows := loaded.token_embedding.input_dim):
+    rows = loaded.token_embedding.input_dim
+    # An added token may have no row, as that of pictures in Gemma 3: texts don't hold it.
+    added = sum(number >= rows for number in tokenizer.get_added_tokens_decoder())
+    if (tokens := tokenizer.get_vocab_size() - added) > rows:
         raise InputError(
             f"{settings.encoder}: the tokenizer has {tokens} tokens, the encoder {rows}: take both "
             "from the same model."

@@ -22,7 +22,7 @@ class Position:
     """How far a training has come.
 
     `step` counts the consumed batches of `epoch`, and `seconds` the training time so far. `best`,
-    `still_loss`, `waited` and `stopped` belong to the evaluator.
+    `still_loss`, `waited` and `stopped` belong to the evaluator; `replicas` trained so far.
     """
 
     epoch: int = 0
@@ -33,6 +33,7 @@ class Position:
     still_loss: float = math.inf
     waited: int = 0
     stopped: bool = False
+    replicas: int = 0
 
 
 def save_checkpoint(folder: Path, position: Position, model: keras.Model) -> None:

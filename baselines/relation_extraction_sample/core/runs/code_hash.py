@@ -32,7 +32,11 @@ def code_hashes(project: Path) -> dict[str, str]:
 @functools.cache
 def hash_of_code(code: bytes) -> str:
     """Return the hash of one file; a training asks for it more than once."""
-    return hashlib.sha256(outline(ast.parse(code)).encode()).hexdigest()
+    try:
+        code = outline(ast.parse(code)).encode()
+    except (SyntaxError, ValueError):  # an unused file, or what only looks like one
+        pass
+    return hashlib.sha256(code).hexdigest()
 
 
 def hashed_files(project: Path) -> list[Path]:
@@ -42,7 +46,8 @@ def hashed_files(project: Path) -> list[Path]:
     folders += [path for path in project.glob("extras/*/") if path.name not in ONLOOKERS]
     found = [project / name for name in SCRIPTS if (project / name).is_file()]
     found += [path for folder in folders for path in folder.rglob("*.py")]
-    return [path.relative_to(project) for path in found]
+    paths = [path.relative_to(project) for path in found]
+    return [path for path in paths if not any(part.startswith(".") for part in path.parts)]
 
 
 def outline(node: ast.AST) -> str:

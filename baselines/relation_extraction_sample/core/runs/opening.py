@@ -28,7 +28,7 @@ def open_run(settings: CoreSettings, hashes: dict[str, str] | None = None) -> Ru
     folder = PROJECT / "runs" / settings.run_name
     begun = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     finished = "finished" in read_scores(folder)
-    goes_on = not finished and begun.get("overwrite", False) == settings.overwrite
+    goes_on = not finished and (begun.get("overwrite", False) or not settings.overwrite)
     if goes_on and settings.devices.precision == "auto":
         settings.devices.precision = flatten(begun).get("devices.precision", "auto")
     asked = {"task": settings.task, **settings.model_dump(), **(hashes or record_hashes(settings))}

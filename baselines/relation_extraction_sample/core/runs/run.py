@@ -5,6 +5,7 @@ from pathlib import Path
 
 import keras
 
+from core.base.errors import InputError
 from core.base.files import (
     MANIFEST,
     PROJECT,
@@ -53,6 +54,8 @@ class Run:
         """Create the folder of a new run; call this after all that may refuse the training."""
         if is_chief():
             take_lock(self.folder / self.lock)
+            if self.new_config is None and "finished" in read_scores(self.folder):
+                raise InputError(f"{self.name} was finished by another process in the meantime.")
         if len([*self.folder.glob(".*.lock")]) == 1:  # no other process writes here
             for left_over in [*self.folder.rglob(f"{TEMPORARY}*")]:
                 delete(left_over)
@@ -81,8 +84,8 @@ class Run:
 
     def restore(self, model: keras.Model) -> None:
         """Load the checkpoint, if there is one, into the model and the position."""
-        if restore_checkpoint(self.folder, self.position, model):
-            self.forget_later_rows()
+        restore_checkpoint(self.folder, self.position, model)
+        self.forget_later_rows()  # all of them, if the training begins anew
 
     def forget_later_rows(self) -> None:
         """Drop the rows of metrics.jsonl after the checkpoint: they will be written again."""

@@ -63,9 +63,11 @@ class Evaluator(keras.callbacks.Callback):
         seconds, steps = time.perf_counter() - self.since[0], position.updates - self.since[1]
         arrays = [*(logs or {}).values(), *self.model.weights]
         if not all(np.isfinite(np.asarray(array)).all() for array in arrays):
+            half = keras.config.dtype_policy().name == "mixed_float16"  # T5 and Gemma overflow it
+            other = ", or set devices.precision = float32" if half else ""
             raise InputError(
                 f"the loss or the weights are not finite after {position.updates} steps: lower "
-                "learning_rate or raise warm_up, and begin anew with --overwrite true."
+                f"learning_rate or raise warm_up{other}, and begin anew with --overwrite true."
             )
         with self.training.kept_weights.scored_weights(self.model):
             evaluation = self.training.scorer.score_dev()
