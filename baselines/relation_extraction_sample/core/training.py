@@ -128,6 +128,7 @@ class Training:
             if self.loop:
                 self.loop(self, callbacks)
                 return
+            self.run.forget_later_rows()  # all of them, if there was no checkpoint
             model, position, batches = self.models.training, self.run.position, self.batches
             verbose = (1 if sys.stdout.isatty() else 2) if is_chief() else 0
             model.stop_training = position.stopped

@@ -85,10 +85,9 @@ class Run:
     def restore(self, model: keras.Model) -> None:
         """Load the checkpoint, if there is one, into the model and the position."""
         restore_checkpoint(self.folder, self.position, model)
-        self.forget_later_rows()  # all of them, if the training begins anew
 
     def forget_later_rows(self) -> None:
-        """Drop the rows of metrics.jsonl after the checkpoint: they will be written again."""
+        """Drop the rows of metrics.jsonl after the position: they will be written again."""
         metrics = self.folder / "metrics.jsonl"
         if metrics.is_file():
             rows = [row for _, row in read_json_lines(metrics)]
