@@ -8,7 +8,17 @@ SMALL = {"pointer_size": 16, "max_length": 128, "window_overlap": 16}
 DEV_SCORE = "f1"
 ENTITY = {"type": "person", "span": [0, 3]}
 FIELDS = ("id", "text", "entities", "type", "span", "label", "start_offset", "end_offset")
-FIELDS += ("labels", "relations", "from_id", "to_id", "Comments", "comments", "meta", "weight")
+FIELDS += (
+    "labels",
+    "data",
+    "relations",
+    "from_id",
+    "to_id",
+    "Comments",
+    "comments",
+    "meta",
+    "weight",
+)
 FIELDS += ("probability",)
 RECORD = {"id": "1", "text": "Ada bought Zenco.", "entities": [ENTITY]}
 

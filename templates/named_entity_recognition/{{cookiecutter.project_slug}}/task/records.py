@@ -21,7 +21,7 @@ from formats.conll import Chunk, file_scheme, is_conll, read_conll, read_sentenc
 from task.settings import Settings
 
 FIELDS = ("id", "text", "entities", "type", "span", "label", "start_offset", "end_offset")
-# Other keys of doccano. Only "labels" is read, where there is no "label".
+# Other keys of doccano. "labels" and "data" are read, where there is no "label", and no "text".
 OF_DOCCANO = ("labels", "data", "relations", "from_id", "to_id", "Comments", "comments", "meta")
 PIECES = "an entity of several pieces is not possible: give the span of each piece, or of them all."
 
