@@ -34,7 +34,7 @@ from small_models import without_encoders
 
 from core.base.errors import InputError
 from core.base.settings import RecordSettings, with_tables
-from core.data.tokens import exact_offsets
+from core.data.tokens import exact_offsets, train_tokenizer
 from core.encoders.encoder import (
     BertEncoder,
     encoder_inputs,
@@ -1116,3 +1116,11 @@ def test_core_names_the_extra_for_other_families_and_files(core_alone, tmp_path)
         load(tmp_path)
     (tmp_path / "config.json").rename(tmp_path / "bert_config.json")
     assert local_folder(str(tmp_path)) is None
+
+
+def test_an_export_of_a_tokenizer_that_pads_names_its_end():
+    """As the files of sentence-transformers do: the last token of an empty text is [PAD]."""
+    tokenizer = train_tokenizer(["one two three"] * 3, 60)
+    tokenizer.enable_padding(length=16)
+    _, config, _ = naming.describe_tokenizer(tokenizer, None)
+    assert (config["cls_token"], config["sep_token"]) == ("[CLS]", "[SEP]")

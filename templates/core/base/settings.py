@@ -27,7 +27,7 @@ from core.base.files import PROJECT
 CONFIG = PROJECT / "config.toml"
 # Former name -> name, with its table. `baselines update` reads the file too.
 RENAMED: dict[str, str] = tomllib.loads(Path(__file__).with_name("renamed.toml").read_text("utf-8"))
-OF_A_RUN: ContextVar[bool] = ContextVar("of_a_run", default=False)  # what is validated
+OF_A_RUN: ContextVar[bool] = ContextVar("of_a_run", default=False)  # whether a run is read
 STRATEGIES = ("auto", "single", "mirrored", "tpu")
 
 
@@ -116,7 +116,7 @@ class CoreSettings(BaseSettings):
 
     @model_validator(mode="after")
     def check_together(self) -> Self:
-        """Refuse settings that don't fit together, although each is valid; a run was trained."""
+        """Refuse settings that don't fit together; those of a run did when it was trained."""
         if self.strategy == "tpu" and self.buckets != 1:
             raise ValueError(
                 f"buckets = {self.buckets}, but a TPU compiles minutes for each length: set "

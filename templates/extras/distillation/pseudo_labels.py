@@ -162,9 +162,9 @@ def soften_items(items: list[dict], temperature: float) -> list[dict]:
 def from_answer(prediction: dict, hard: bool) -> Labelled:
     """Return the answer of a question, or that it has none, and the probability of that."""
     answer, score = prediction["answer"], prediction["score"]
-    return {
-        "answers": [] if answer is None else [answer]
-    }, score if answer is not None else 1 - score
+    if answer is None:
+        return {"answers": []}, 1 - score
+    return {"answers": [answer]}, score
 
 
 def from_text(prediction: dict, hard: bool) -> Labelled:

@@ -288,7 +288,8 @@ def describe_tokenizer(tokenizer: Tokenizer, encoder: Any) -> tuple[dict, dict, 
     """
     length = getattr(encoder, "max_sequence_length", None)
     whole = json.loads(tokenizer.to_str())
-    around = tokenizer.encode("").tokens
+    empty = tokenizer.encode("")  # padded by files of sentence-transformers
+    around = [empty.tokens[place] for place in np.flatnonzero(empty.attention_mask)]
     names = {"cls_token": around[0], "sep_token": around[-1]} if around else {}
     for name in ("pad", "unk", "mask"):
         forms = (f"[{name.upper()}]", f"<{name}>")
