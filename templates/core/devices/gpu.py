@@ -59,7 +59,7 @@ def capabilities(settings: CoreSettings) -> list[tuple[int, int]]:
 
 
 def describe_devices(settings: CoreSettings, replicas: int) -> str:
-    """Return the devices of a training, their precision, and whether XLA compiles its layers."""
+    """Return the devices of a training, their precision, and what XLA compiles."""
     cards = tf.config.get_visible_devices("GPU") if settings.strategy != "tpu" else []
     name = "TPU" if settings.strategy == "tpu" else "CPU"
     if cards:
@@ -68,5 +68,5 @@ def describe_devices(settings: CoreSettings, replicas: int) -> str:
     if cards and precision == "float32" and settings.devices.tf32:
         precision += ", multiplied as TF32"
     several = f"{replicas} x " if replicas > 1 else ""
-    compiled = "compiles the layers" if settings.devices.xla else "does not compile the layers"
-    return f"device: {several}{name}, {precision}, XLA {compiled}"
+    compiled = {True: "layers and optimizer", "optimizer": "the optimizer", False: "nothing"}
+    return f"device: {several}{name}, {precision}, XLA compiles {compiled[settings.devices.xla]}"

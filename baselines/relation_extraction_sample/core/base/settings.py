@@ -50,8 +50,8 @@ class DeviceTable(SettingsTable):
         "auto", description="auto: the one that is multiplied fastest here"
     )
     tf32: bool = Field(True, description="multiply float32 as TF32, on GPUs that can")
-    xla: bool | Literal["auto"] = Field(
-        "auto", description="compile each layer, once for each bucket; auto: if it pays, on GPUs"
+    xla: bool | Literal["optimizer", "auto"] = Field(
+        "auto", description="compile layers and optimizer, or the latter; auto: what pays, on GPUs"
     )
 
 

@@ -39,24 +39,23 @@ def find_precision(settings: CoreSettings) -> str:
     return devices.precision
 
 
-def choose_programs(settings: CoreSettings, steps: int, lengths: int) -> bool:
-    """Set `devices.xla` if it is `auto`; return whether the optimizer's step is compiled.
+def choose_programs(settings: CoreSettings, steps: int, lengths: int) -> None:
+    """Set `devices.xla` to what XLA compiles, if it is `auto`.
 
-    That is one program for all lengths. Those of the layers are compiled for each length, which
-    pays in long trainings only.
+    The optimizer's step is one program for all lengths. Those of the layers are compiled for each
+    length, which pays in long trainings only.
 
     Args:
         settings: of the project.
         steps: of the training.
         lengths: of its batches.
     """
-    devices = settings.devices
-    if devices.xla != "auto":
-        return devices.xla
+    if settings.devices.xla != "auto":
+        return
     cards = capabilities(settings)
     can = bool(cards) and VOLTA <= min(cards) and max(cards) < BLACKWELL
-    can, devices.xla = broadcast((can, can and steps >= STEPS_FOR_EACH_LENGTH * lengths))
-    return can
+    is_long = steps >= STEPS_FOR_EACH_LENGTH * lengths
+    settings.devices.xla = broadcast((is_long or "optimizer") if can else False)
 
 
 def fastest_precision(settings: CoreSettings) -> tuple[str, str]:

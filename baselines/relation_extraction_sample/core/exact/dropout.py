@@ -44,6 +44,7 @@ class Masks:
 
     def __init__(self, step: tf.Tensor, rows: tf.Tensor, number: int = 0) -> None:
         self.step, self.rows, self.number = step, rows, number
+        self.first_row, self.count_of_step = tf.cast(rows[0], tf.int64), tf.cast(step, tf.int64)
         self.calls: collections.Counter[Dropout] = collections.Counter()
 
     @contextlib.contextmanager
@@ -65,12 +66,16 @@ class Masks:
         """Return 16 random bits for each element of inputs `[batch * n, ...]`."""
         key = self.key(layer)
         # Plain integers where the shape is known: nothing to compute in the graph.
-        rows = self.rows.shape[0] or tf.shape(self.rows)[0]
-        places = (inputs.shape.num_elements() or tf.size(inputs)) // rows
+        rows = self.rows.shape[0] or tf.size(self.rows, tf.int64)
+        places = (inputs.shape.num_elements() or tf.size(inputs, tf.int64)) // rows
         counts = -(-places // PLACES_A_COUNT)
-        first = tf.cast(self.rows[0], tf.int64) * tf.cast(counts, tf.int64)
+        first = self.first_row * counts
         bits = tf.reshape(self.draw(key, first, rows, counts), (rows, PLACES_A_COUNT * counts))
-        return tf.ensure_shape(tf.reshape(bits[:, :places], tf.shape(inputs)), inputs.shape)
+        if (inputs.shape[-1] or 1) % PLACES_A_COUNT:  # the last count may have more than is left
+            bits = bits[:, :places]
+        bits = tf.reshape(bits, tf.shape(inputs))
+        bits.set_shape(inputs.shape)
+        return bits
 
     def key(self, layer: "Dropout") -> tf.Tensor:
         """Return the key of the next mask of a layer, an integer of 64 bits."""
@@ -86,7 +91,7 @@ class Masks:
         drawn = tf.raw_ops.StatelessRandomUniformFullIntV2(
             shape=tf.stack([rows, 4 * counts]),
             key=key[None],
-            counter=tf.cast(tf.stack([first, tf.cast(self.step, tf.int64)]), tf.uint64),
+            counter=tf.bitcast(tf.stack([first, self.count_of_step]), tf.uint64),
             alg=PHILOX,
             dtype=tf.uint32,
         )

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import keras
 import keras_hub
 import tensorflow as tf
+from keras.src.backend import AutocastScope  # Keras exports no way to read a weight uncast
 
 from core.base.replace_class import replace_class
 from core.fast.layer_programs import compiled_alone
@@ -23,7 +24,8 @@ MASKED = -1e9  # far below any score, yet finite in bfloat16: exp(MASKED) is exa
 def hide(scores: tf.Tensor, visible: tf.Tensor) -> tf.Tensor:
     """Return scores that softmax ignores where `visible`, of a shape to broadcast, is 0."""
     least = MASKED if scores.dtype != tf.float16 else -3e4  # float16 ends at 65,504
-    return scores + least * (1.0 - tf.cast(visible, scores.dtype))
+    zero, least = tf.zeros((), scores.dtype), tf.constant(least, scores.dtype)
+    return scores + tf.where(tf.cast(visible, "bool"), zero, least)
 
 
 @keras.saving.register_keras_serializable("common")
@@ -49,8 +51,13 @@ def fuse_layer(layer: keras_hub.layers.TransformerEncoder, kind: type = Transfor
     """Let a built layer of KerasHub compute with the parts below; its weights stay."""
     replace_class(layer, kind)
     replace_class(layer._self_attention_layer, SelfAttention)
-    for normalization in (layer._self_attention_layer_norm, layer._feedforward_layer_norm):
-        replace_class(normalization, LayerNormalization)
+    fuse_norm(layer._self_attention_layer_norm)
+    fuse_norm(layer._feedforward_layer_norm)
+
+
+def fuse_norm(layer: keras.layers.LayerNormalization) -> None:
+    """Let a built normalization compute as the one below."""
+    replace_class(layer, LayerNormalization)
 
 
 @keras.saving.register_keras_serializable("common")
@@ -91,12 +98,24 @@ class SelfAttention(keras.layers.MultiHeadAttention):
         """Return query, key and value, each `[batch, heads, length, size]`, by one product."""
         projections = (self._query_dense, self._key_dense, self._value_dense)
         width, heads, size = self._query_dense.kernel.shape
-        kernel = tf.concat([tf.reshape(part.kernel, (width, -1)) for part in projections], axis=1)
-        bias = tf.concat([tf.reshape(part.bias, (-1,)) for part in projections], axis=0)
+        with AutocastScope(None):  # joined first, kernels and biases are cast once
+            kernel = join([tf.reshape(part.kernel, (width, -1)) for part in projections])
+            bias = join([tf.reshape(part.bias, (-1,)) for part in projections])
+        kernel, bias = tf.cast(kernel, hidden.dtype), tf.cast(bias, hidden.dtype)
         batch, length, _ = tf.unstack(tf.shape(hidden))
         projected = tf.nn.bias_add(tf.reshape(hidden, (-1, width)) @ kernel, bias)
         projected = tf.reshape(projected, (batch, length, 3, heads, size))
         return tf.unstack(tf.transpose(projected, (2, 0, 3, 1, 4)))
+
+
+def join(parts: list[tf.Tensor]) -> tf.Tensor:
+    """Concatenate tensors of one shape along the last axis; the gradient is split at once."""
+
+    @tf.custom_gradient
+    def forward(*parts) -> tuple:
+        return tf.concat(parts, -1), lambda upstream: tf.split(upstream, len(parts), -1)
+
+    return forward(*parts)
 
 
 @keras.saving.register_keras_serializable("common")
