@@ -370,12 +370,12 @@ def count_launches(project: Path, **changes) -> int:
 @pytest.mark.parametrize(
     ("template", "layers", "precision", "xla", "most"),
     [
-        ("relation_extraction", 2, "float32", True, 100),
-        ("relation_extraction", 2, "float32", "optimizer", 590),
-        ("relation_extraction", 2, "float32", False, 795),
-        ("text_classification", LAYERS_OF_MINILM, "mixed_bfloat16", True, 115),
-        ("text_classification", LAYERS_OF_MINILM, "float32", "optimizer", 835),
-        ("text_classification", LAYERS_OF_MINILM, "mixed_bfloat16", "optimizer", 990),
+        ("relation_extraction", 2, "float32", True, 110),
+        ("relation_extraction", 2, "float32", "optimizer", 600),
+        ("relation_extraction", 2, "float32", False, 805),
+        ("text_classification", LAYERS_OF_MINILM, "mixed_bfloat16", True, 125),
+        ("text_classification", LAYERS_OF_MINILM, "float32", "optimizer", 845),
+        ("text_classification", LAYERS_OF_MINILM, "mixed_bfloat16", "optimizer", 1000),
     ],
 )
 def test_a_step_starts_few_operations(template, layers, precision, xla, most, tmp_path):

@@ -68,6 +68,7 @@ def test_a_processor(text, variables, expected, reason, monkeypatch, tmp_path, c
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     settings = settings_for()
+    settings.devices.xla = False
     set_seed_and_precision(settings)
     assert settings.devices.precision == keras.config.dtype_policy().name == expected
     [line] = capsys.readouterr().out.splitlines()

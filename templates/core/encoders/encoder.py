@@ -18,7 +18,7 @@ from core.base.files import project_path, read_json, write_json
 from core.base.settings import CoreSettings, RecordSettings
 from core.data.records import collect
 from core.data.tokens import load_tokenizer_file, train_on, train_tokenizer
-from core.fast.transformer import exact_gelu_function, fuse_layer, fuse_norm, tanh_gelu_function
+from core.fast.transformer import exact_gelu_function, fuse_layer, tanh_gelu_function
 
 # Names of the tanh approximation in the config.json of Hugging Face.
 TANH_GELUS = ("gelu_new", "gelu_fast", "gelu_pytorch_tanh")
@@ -55,7 +55,6 @@ class BertEncoder(keras_hub.models.BertBackbone):
         super().__init__(**kwargs)
         self.exact_gelu = exact_gelu
         self.attention_dropout = attention_dropout
-        fuse_norm(self.embeddings_layer_norm)
         for layer in self.transformer_layers:
             fuse_layer(layer)
             # Both: a clone is made from the attribute of the layer.

@@ -51,13 +51,8 @@ def fuse_layer(layer: keras_hub.layers.TransformerEncoder, kind: type = Transfor
     """Let a built layer of KerasHub compute with the parts below; its weights stay."""
     replace_class(layer, kind)
     replace_class(layer._self_attention_layer, SelfAttention)
-    fuse_norm(layer._self_attention_layer_norm)
-    fuse_norm(layer._feedforward_layer_norm)
-
-
-def fuse_norm(layer: keras.layers.LayerNormalization) -> None:
-    """Let a built normalization compute as the one below."""
-    replace_class(layer, LayerNormalization)
+    for normalization in (layer._self_attention_layer_norm, layer._feedforward_layer_norm):
+        replace_class(normalization, LayerNormalization)
 
 
 @keras.saving.register_keras_serializable("common")
