@@ -12,8 +12,8 @@ from core.data.tokens import Window, split_into_windows
 class WindowGenerator(DataGenerator):
     """Batches of windows of texts; a task defines the labels of one window.
 
-    A window is an example of `DataGenerator`, a row of a batch. `self.examples` are the records of
-    the file; `example_of[n]` is the number of the record that window n belongs to.
+    A window is a row of a batch, which `DataGenerator` calls an example. `self.examples` are
+    records; `example_of[n]` is the number of the record that window n belongs to.
 
     Args:
         examples: records with a `text`.
@@ -52,7 +52,7 @@ class WindowGenerator(DataGenerator):
         raise NotImplementedError
 
     def encoder_batch(self, positions: np.ndarray, length: int) -> Batch:
-        """Return the encoder's inputs `[batch, length]`; `padding_mask` is 1 for tokens."""
+        """Return the encoder's inputs `[batch, length]`; `padding_mask` is 0 for padding."""
         token_ids = [self.windows[position].token_ids for position in positions]
         arrays = {
             "token_ids": pad(token_ids, length),

@@ -12,9 +12,9 @@ Batch = dict[str, np.ndarray]
 class DataGenerator(BatchPlan):
     """Yield batches of encoded examples; a task lays out the arrays of one batch.
 
-    An example is a row of a batch. Of `BatchPlan` it has `plan`, the examples of each batch in an
-    order that depends only on (seed, epoch), with the length to which they are padded; and `fill`,
-    which fills up the last batch.
+    An example is a row of a batch. `BatchPlan` gives `plan`, the examples and the padded length of
+    each batch, in an order that depends only on (seed, epoch); and `fill`, which completes the last
+    batch.
 
     Args:
         lengths: tokens of each example, special tokens included.
@@ -45,7 +45,7 @@ class DataGenerator(BatchPlan):
             yield {**batch, "loss_weight": weights.astype(np.float32)}
 
     def count_targets(self, batch: Batch, real: int) -> int:
-        """Return what the loss is a mean over: the real examples of a batch, without filler."""
+        """Return what the summed loss is divided by: the real examples, without filler."""
         return real
 
 

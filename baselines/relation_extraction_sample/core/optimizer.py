@@ -50,8 +50,8 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
 def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
     """Return the optimizer of a training: AdamW, unless an extra has put another in its place.
 
-    The gradient is summed over all replicas, then clipped. All weights decay but biases and
-    the scales of normalisations.
+    The gradient is summed over all replicas, then clipped. All weights decay, except biases and the
+    scales of normalizations.
     """
     settings, steps = training.settings, training.planned_steps  # of all epochs
     replicas = training.strategy.num_replicas_in_sync
@@ -69,11 +69,11 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
 
 
 def relative_rates(settings, models: Models) -> dict[str, float]:
-    """Return the learning rate of each variable, by path, in multiples of `learning_rate`.
+    """Return path of a variable -> its learning rate / `learning_rate`.
 
     With the rates 1e-4 of the encoder and 1e-3 of the head these are 1 and 10.
     """
-    # All rates follow the one schedule. Later lines replace what earlier ones say.
+    # One schedule times these factors. Later lines replace earlier ones.
     rates = dict.fromkeys(paths_of(models.training), settings.head_learning_rate)
     rates |= dict.fromkeys(paths_of(models.encoder), settings.learning_rate)
     for name, rate in models.learning_rates.items():

@@ -24,9 +24,8 @@ class TrainingModel(CompiledModel):
     of the batch of all replicas. The loss is the sum of losses * weights, so that gradients are
     summed, over replicas and over micro-batches.
 
-    Of `CompiledModel` it has `batch_gradients`, which is `gradients` as a graph, summed over
-    micro-batches; `by_variables`, the gradient of a loss for each variable; and `loss_means`, which
-    `fit` prints.
+    `CompiledModel` adds `batch_gradients`, a tf.function that sums `gradients` over micro-batches;
+    `by_variables`, the gradient of a loss for each variable; and `loss_means`, which `fit` prints.
     """
 
     def train_step(self, batch: dict) -> dict:

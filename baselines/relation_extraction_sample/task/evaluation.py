@@ -1,4 +1,4 @@
-"""Score predictions, and put some of them into words."""
+"""Score predictions, and show some of them as text."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ def evaluate(
         examples: gold; they were read from `path`.
         candidates: from `predict_triples`.
         threshold: a triple must score above it; None: the best one for these examples.
-        shown: how many examples to put into words.
+        shown: how many examples to show as text.
     """
     tuned = tune_threshold(examples, candidates) if threshold is None else {"threshold": threshold}
     predictions = above(candidates, tuned["threshold"])

@@ -29,20 +29,20 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
     inputs = encoder_inputs(encoder)
     hidden, mask = hidden_states(encoder, inputs, settings), inputs["padding_mask"]
     size = settings.pointer_size
-    # Rotary: scores depend on the distance, which is the length of a span. Links reach anywhere.
+    # Rotary: the score of a span may depend on its length. Links reach anywhere, so they have none.
     pointers = {
         "entity": pointer(entities, size, name="entity_pointer"),
         "head": pointer(predicates, size, rotary=False, name="head_pointer"),
         "tail": pointer(predicates, size, rotary=False, name="tail_pointer"),
     }
-    # Parts of the scores: queries, keys, and with "efficient" what starts and ends add. Prediction
-    # takes only these, since all scores of a long text are large.
+    # Parts of the scores: queries and keys `[batch, 1 or heads, length, size]`; with "efficient"
+    # also starts and ends `[batch, heads, length]`. Prediction ends here: whole grids fill memory.
     parts = {name: layer(hidden) for name, layer in pointers.items()}
     inference = keras.Model(inputs, {**parts, "mask": mask}, name="inference")
 
     annotated = keras.Input((predicates,), name="annotated")
-    # Shared entity heads learn from all records, others only from those annotated for them. Those
-    # of a predicate are two, of subject and object: hence `repeat`.
+    # Shared entity heads learn from all records, others only from those annotated for them.
+    # `[batch, heads]`: `repeat`, since a predicate has two entity heads, of subject and object.
     shared = settings.entity_heads == "shared"
     entity_weight = None if shared else keras.ops.repeat(annotated, 2, axis=1)
     losses, scores, label_inputs = {}, {}, {"annotated": annotated}

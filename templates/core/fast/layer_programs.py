@@ -92,7 +92,7 @@ CURRENT: ContextVar[LayerPrograms | None] = ContextVar("programs", default=None)
 
 
 def compiled_layers(model: Any) -> contextlib.AbstractContextManager[None]:
-    """Let the layers of a model use its programs; one that is not compiled has none."""
+    """Let the layers of a model run as XLA programs in this context, if `compile` made any."""
     programs = getattr(model, "programs", None)
     return programs.used() if programs else contextlib.nullcontext()
 

@@ -63,7 +63,7 @@ class SparseMultilabelLoss(keras.layers.Layer):
     is pushed above 0 and every false one below, without a class weight.
     Source: Su 2020, https://kexue.fm/archives/7359; circle loss, https://arxiv.org/abs/2002.10857.
 
-    True pairs are taken out of the first sum before its exponentials. The usual sparse form,
+    True pairs are left out of the first sum before its exponentials. The usual sparse form,
     log(sum_all - sum_true), loses all digits for confident hits.
 
     Example: of two tokens and one head, the pair (0, 1) is true.
@@ -75,7 +75,7 @@ class SparseMultilabelLoss(keras.layers.Layer):
     def call(
         self, scores, labels, head_weight=None, parts=None, padding_mask=None, spans=True
     ) -> keras.KerasTensor:
-        """Return the sum over heads of the loss of each example.
+        """Return the loss of each example `[batch]`, summed over heads.
 
         Args:
             scores: `[batch, heads, length, length]`, impossible pairs far below zero.
@@ -84,16 +84,16 @@ class SparseMultilabelLoss(keras.layers.Layer):
             head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
             parts, padding_mask, spans: what scores are made of, for the shortcut below alone.
         """
-        # A shortcut for pointer = "efficient", whose scores have 4 parts: on a CPU, from 12 heads
-        # on, core/fast/many_heads.py computes the same. To change the loss, delete it first.
+        # Shortcut (to change the loss, delete it): for pointer = "efficient", whose scores have 4
+        # parts, core/fast/many_heads.py computes this loss faster on a CPU from 12 heads on.
         if len(parts or ()) > 2 and pays(labels.shape[1]):
             possible = possible_pairs(padding_mask, spans)
             return loss_of_heads(parts, possible, labels, head_weight)
         heads, length = labels.shape[1], ops.shape(scores)[-1]
         scores = ops.reshape(ops.cast(scores, "float32"), (-1, length, length))
         labels = ops.reshape(labels, (-1, ops.shape(labels)[2], 2))
-        # Rows are heads of examples. Of `[rows, pairs]` unused ones are 1e9, where e^-s is 0; in
-        # the grid `[rows, length, length]` of the false ones, true ones are lowered by 1e9.
+        # rows = batch * heads. true_scores `[rows, pairs]`: 1e9 in unused places, where e^-s is 0.
+        # false_scores `[rows, length, length]`: true pairs are lowered by 1e9, where e^s is 0.
         true_scores, false_scores = split_pairs(scores, labels)
         loss = log_one_plus_sum_exp(ops.reshape(false_scores, (-1, length * length)))
         loss = ops.reshape(loss + log_one_plus_sum_exp(-true_scores), (-1, heads))

@@ -1,4 +1,4 @@
-"""Score predicted numbers, and put them into words: for runs, the floor, submissions, reports."""
+"""Score predicted numbers, and show them as text: for runs, the floor, submissions, reports."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -77,7 +77,7 @@ def evaluate_numbers(
         settings: `competition.k`, ranks that count in `ndcg_at_k`.
         cuts: between grades, by target; a number: there are none; None: those with the best kappa
             on these examples.
-        shown: how many examples to put into words.
+        shown: how many examples to show as text.
     """
     gold = gold_numbers(examples)
     predicted = np.array([candidates[example.id] for example in examples])

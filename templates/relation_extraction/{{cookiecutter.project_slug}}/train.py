@@ -76,7 +76,7 @@ def train(
 
     encoding = (tokenizer, predicates, models.encoder_inputs, settings)
     batches = TripleGenerator.of(train_examples, *encoding, batch_size)
-    # False: no labels, since predictions for dev are compared with its records.
+    # False: without labels. The scorer compares predictions with the records.
     dev_batches = TripleGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, select_triples)
     scorer = TripleScorer(predictor, dev_batches, settings)

@@ -1,4 +1,4 @@
-"""Train a writer on train_file, score dev_file after each epoch, keep the best in runs/<run_name>.
+"""Train a model on train_file, score dev_file after each epoch, keep the best in runs/<run_name>.
 
 python train.py [--KEY VALUE ...]        every key of config.toml is also a flag
 """

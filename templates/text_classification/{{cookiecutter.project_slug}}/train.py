@@ -84,7 +84,7 @@ def train(
     encoding = (tokenizer, labels, inputs, settings)
     size = settings.prediction_batch_size
     batches = ExampleGenerator.of(train_examples, *encoding, batch_size)
-    # False: no labels, since predictions for dev are compared with its records.
+    # False: without labels. The scorer compares predictions with the records.
     dev_batches = ExampleGenerator.of(dev_examples, *encoding, size, False)
     scorer = LabelScorer(Predictor([models.inference], strategy), dev_batches, settings)
     monitor = choose_metric(settings.metric, labels, dev_examples)

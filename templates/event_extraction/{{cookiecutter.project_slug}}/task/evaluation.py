@@ -1,4 +1,4 @@
-"""Score predictions, and put some of them into words."""
+"""Score predictions, and show some of them as text."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ def evaluate(
         path: named in the scores.
         metric: chooses the threshold; DuEE's uses that of argument classification.
         threshold: of `eased` probabilities; None: the best one for these examples.
-        shown: how many examples to put into words.
+        shown: how many examples to show as text.
     """
     tuned: dict = {"threshold": threshold}
     if threshold is None:

@@ -1,4 +1,4 @@
-"""Score predictions, and put some of them into words."""
+"""Score predictions, and show some of them as text."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def evaluate(
         path: named in the scores.
         settings: `threshold`, `beta`.
         thresholds: from `load_thresholds`; None: the best ones for these examples.
-        shown: how many examples to put into words.
+        shown: how many examples to show as text.
     """
     facts: dict = {**name_file(path), "records": len(examples)}
     if thresholds is None:

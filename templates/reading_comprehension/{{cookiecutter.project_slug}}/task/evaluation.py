@@ -1,4 +1,4 @@
-"""Score predictions, and put some of them into words."""
+"""Score predictions, and show some of them as text."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +33,7 @@ def evaluate(
         settings: `metric`, `n_best`.
         threshold: an answer with a lower score is not given; None: the best threshold for these
             examples.
-        shown: how many examples to put into words.
+        shown: how many examples to show as text.
     """
     tuned: dict = {"threshold": threshold}
     if threshold is None:

@@ -14,11 +14,11 @@ from task.settings import Settings
 
 
 class TripleGenerator(WindowGenerator):
-    """Batches of windows, with the labels of the pointers unless they are to be predicted.
+    """Batches of windows, with the labels of the pointers if `labels` is true.
 
     A triple is a label only in windows that contain both of its spans.
 
-    Arguments are those of `WindowGenerator`, and `predicates`: triples of others are ignored.
+    Arguments as in `WindowGenerator`; triples of other predicates than `predicates` are ignored.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class TripleGenerator(WindowGenerator):
         return pointer_labels(example, window, self.predicates, self.entity_heads)
 
     def measure(self) -> None:
-        """Give the labels of all batches one width: a static shape, at least 1."""
+        """Set `widths`: the most pairs that a head has in any window, at least 1."""
         names = ("entity_labels", "head_labels", "tail_labels") if self.labels else ()
         counts = {name: [label[name].shape[1] for label in self.labels] for name in names}
         self.widths = {name: max(1, *own) for name, own in counts.items()}
@@ -64,8 +64,8 @@ def pointer_labels(
 ) -> dict[str, np.ndarray]:
     """Return the true pairs of each pointer in one window.
 
-    Worked example: of "Ada founded Zenco" the tokens 1 and 3 are related by the only predicate. So
-    `entity_labels` are [[[1, 1]], [[3, 3]]]; the heads and the tails are linked by [[[1, 3]]].
+    Worked example: "[CLS] Ada founded Zenco [SEP]", one predicate. `entity_labels` of subject and
+    object are [[[1, 1]], [[3, 3]]]; `head_labels` and `tail_labels` are both [[[1, 3]]].
 
     Returns:
         `entity_labels`, `head_labels` and `tail_labels` `[heads, pairs, 2]`, filled with -1, and
@@ -80,7 +80,7 @@ def pointer_labels(
         subject, object_ = window.token_span(triple.subject), window.token_span(triple.object)
         predicate = number.get(triple.predicate)
         if subject is None or object_ is None or predicate is None:
-            continue  # labels only together, and of predicates of the training file
+            continue  # cut by the window, or a predicate that training has not
         of_subjects = 0 if entity_heads == "shared" else 2 * predicate
         spans[of_subjects].append(subject)
         spans[of_subjects + 1].append(object_)
@@ -96,7 +96,7 @@ def pointer_labels(
 
 
 def entity_head_count(predicates: int, entity_heads: str) -> int:
-    """Return the heads of the entity pointer: subject and object, once or for each predicate."""
+    """Count the heads of the entity pointer: subject and object, once or for each predicate."""
     return 2 if entity_heads == "shared" else 2 * predicates
 
 

@@ -19,14 +19,14 @@ Candidates = dict[Id, list[tuple[Triple, float]]]
 
 # Candidates below sigmoid(-4) = 0.018 are dropped before a threshold is tuned.
 LOWEST_LOGIT = -4.0
-# Each window keeps at most so many subjects and objects (for each predicate, where each has its own
-# entity heads), and so many triples. An untrained model scores all pairs near 0, above the limit.
+# A window keeps so many subjects and objects (of each predicate, if entity_heads says so), and so
+# many triples. An untrained model scores nearly all pairs above LOWEST_LOGIT.
 MOST_SPANS = 64
 MOST_TRIPLES = 256
 
 
 def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
-    """Return the best triples of each window, computed on the device: all scores are too many.
+    """Return the best triples of each window, found on the device: only these are copied back.
 
     The score of a triple is the lowest of its four cells: both spans and both links. The first of
     several with equal scores wins.
@@ -57,7 +57,7 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     last_links = score_pairs(tail, every, subjects[1], objects[1])
     entities = tf.minimum(subject_scores[..., :, None], object_scores[..., None, :])
     weakest = tf.minimum(tf.minimum(first_links, last_links), entities)
-    # The subject and the object by their ranks among the spans of their heads.
+    # `subject` and `object_` are ranks among the spans of their heads; `pick` finds their tokens.
     scores, (predicate, subject, object_) = top_cells(weakest, MOST_TRIPLES)
     places = [pick(tokens, predicate, subject) for tokens in subjects]
     places += [pick(tokens, predicate, object_) for tokens in objects]
@@ -67,7 +67,7 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
 def decode_window(
     found: dict[str, np.ndarray], window: Window, predicates: Sequence[str]
 ) -> dict[Triple, float]:
-    """Return the candidate triples of a window, each with its weakest score.
+    """Return the candidate triples of a window, each with its lowest logit.
 
     Args:
         found: `scores`, `predicates` and `places` of one window, as `select_triples` returns them.
@@ -80,7 +80,7 @@ def decode_window(
     for score, predicate, (first, last, other_first, other_last) in zip(*rows, strict=True):
         subject = int(window.starts[first]), int(window.ends[last])
         object_ = int(window.starts[other_first]), int(window.ends[other_last])
-        # Special tokens, and some of a line break, stand for no characters.
+        # Special tokens, and some line breaks, cover no characters.
         if 0 <= subject[0] < subject[1] and 0 <= object_[0] < object_[1]:
             triple = Triple(subject, predicates[predicate], object_)
             # Several byte-level tokens of one character: two spans of tokens, one triple.

@@ -16,7 +16,7 @@ from generation.settings import TargetTokens
 from task.records import Example, read_examples
 from task.settings import Settings
 
-NO_TOKEN = -1  # label behind the end of a target: nothing to predict
+NO_TOKEN = -1  # label of padding: nothing to predict
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str], progress: str = "") -> Iterator[list[int]]:
@@ -33,7 +33,7 @@ def encode_sources(
 ) -> list[np.ndarray]:
     """Return the tokens of each source, special tokens included; long sources lose their end."""
     if settings.model == "pretrained":
-        # By this name, because extras/cache looks up which settings an encoding reads.
+        # Not `writers_table`: extras/cache notes the names of the settings that are read here.
         table: Any = getattr(settings, "writers", None)
         encode_prompts = need("writers", "files").encode_prompts
         return encode_prompts(tokenizer, texts, table, settings.max_length)
@@ -129,7 +129,7 @@ class PairGenerator(DataGenerator):
         self.measure()
 
     def measure(self) -> None:
-        """Drop boundaries that precede another by 1; compute the padded sizes of each bucket."""
+        """Drop each boundary that is one below the next; compute the padded sizes by bucket."""
         # `Feeding.signature` (core/fast/feeding.py) makes a batch one token longer, to see which
         # axes grow: that may not be the length of the next boundary.
         apart = ~np.isin(self.boundaries + 1, self.boundaries)
@@ -159,6 +159,7 @@ class PairGenerator(DataGenerator):
         batch = source_block([self.sources[position] for position in positions], source_length)
         targets = [self.targets[position] for position in positions]
         labels = pad(targets, target_length, NO_TOKEN)
+        # Of a target [a, b, end] the ids are [begin, a, b], and the labels [a, b, end].
         before = np.full((len(targets), 1), self.begin, np.int32)
         return {
             **{name: batch[name] for name in self.encoder_inputs},

@@ -71,7 +71,7 @@ class PrefixLanguageModel(keras.layers.Layer):
             target_ids: `[batch, target]`, shifted by one: the begin token comes first.
             training: whether dropout is on.
         """
-        ones = ops.ones_like(target_ids)  # padding comes last: no token of the target sees it
+        ones = ops.ones_like(target_ids)  # target padding is last: no target token sees it
         mask = ops.concatenate([padding_mask, ones], axis=1)
         segments = ops.concatenate([segment_ids, ones], axis=1)
         hidden = self.embed(
@@ -150,8 +150,8 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
     own = {tensor.name: inputs[tensor.name] for tensor in encoder.inputs}
     source_hidden = hidden_states(encoder, own)
     width = source_hidden.shape[-1]
-    # Each draws its seed when it is created, so this order decides the initial weights. KerasHub
-    # clones that of the kernels for each kernel, with another seed.
+    # Created in this order, which decides the initial weights. KerasHub clones `kernels` for each
+    # kernel, with a new seed.
     kernels = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
     rows = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
     positions = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)

@@ -25,7 +25,7 @@ def encode_examples(
     max_length: int,
     keep: Callable[[Encoding], Any] = lambda encoding: encoding,
 ) -> list[Any]:
-    """Return what is kept of each text, or pair, between the tokenizer's own special tokens.
+    """Encode each text or pair with its special tokens; return what `keep` takes of it.
 
     Texts longer than `max_length` are cut at the end; of a pair, the text that is longer at that
     moment. `overflowing` of an encoding then holds what was cut off.
@@ -103,7 +103,7 @@ class ExampleGenerator(DataGenerator):
         self.measure()
 
     def measure(self) -> None:
-        """Compute the padded length of each input in each bucket: length of the bucket -> its own.
+        """Compute `widths`: of each input, length of a bucket -> its padded length.
 
         They differ from the bucket's only where extras/retrieval encodes texts separately.
         """
@@ -113,7 +113,7 @@ class ExampleGenerator(DataGenerator):
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         columns = zip(*(self.arrays[position] for position in positions), strict=True)
         if self.fits_batch:  # prediction: each input is padded to its longest in this batch
-            # `Feeding.signature` asks for one token more, to see which axes grow.
+            # `signature` (core/fast/feeding.py) asks for one token more, to see which axes grow.
             more = length - self.lengths[positions].max()
             widths = self.sizes[positions].max(axis=0) + more
         else:

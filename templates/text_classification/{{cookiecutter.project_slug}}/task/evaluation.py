@@ -1,4 +1,4 @@
-"""Score predictions, and put some of them into words."""
+"""Score predictions, and show some of them as text."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,7 +43,7 @@ def evaluate(
         settings: with the table of extras/competition they ask for further scores.
         threshold: labels that have one must be above it. None: the best one for these examples, as
             in training: each epoch tunes it on dev, and scores.json keeps that of the best epoch.
-        shown: how many examples to put into words.
+        shown: how many examples to show as text.
     """
     if labels.are_numbers:
         evaluate_numbers = need("competition", "number_evaluation").evaluate_numbers

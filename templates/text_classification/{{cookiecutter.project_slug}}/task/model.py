@@ -112,6 +112,7 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
         labels: from `collect_targets`.
         settings: `pooling`, `dropout`, `dropout_samples`, `class_weights`, `label_smoothing`.
     """
+    # An extra may build other models, as extras/retrieval does.
     if models := ask("build_models", encoder, labels, settings):
         return models
     inputs, pooled = read_texts(encoder, labels, settings)
