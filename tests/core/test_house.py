@@ -21,7 +21,7 @@ MOST_FLAT_KEYS = 40
 # Lines of Python, those of tests apart.
 PROJECT = "scripts + task/ + core/"
 DEFAULT = "default project"
-BUDGETS_OF_RELATIONS = {PROJECT: 7400, DEFAULT: 9345}
+BUDGETS_OF_RELATIONS = {PROJECT: 7415, DEFAULT: 9360}
 
 PRINT_DEFAULTS = """
 import json

@@ -1357,6 +1357,8 @@ def test_characters_of_columns_are_joined_without_spaces(tmp_path: Path) -> None
     path.write_text("".join(f"{one} O\n" for one in "小米11") + "\n买 O\n", "utf-8")
     assert [record["text"] for record in read("conll", path, ENTITIES)[0]] == ["小米11", "买"]
     assert read("conll", path, ENTITIES, join="space")[0][0]["text"] == "小 米 1 1"
+    path.write_text("1\tAda\tB-p\n2\tfell\tO\n", encoding="utf-8")
+    assert read("conll", path, ENTITIES, token_column=2)[0][0]["text"] == "Ada fell"
 
 
 def test_offsets_of_a_prediction_are_those_of_the_text_that_was_read(tmp_path: Path) -> None:

@@ -604,6 +604,31 @@ def test_pairs_without_labels_and_groups_are_matches_of_equal_texts(tmp_path):
         matched_queries(path, None, labels)
 
 
+def test_judgements_and_rankings_are_not_given_twice(tmp_path):
+    path, pairs = tmp_path / "qrels", tmp_path / "pairs.jsonl"
+    path.write_text("q1 0 d1 1\nq2 0 d1 1\nq1 0 d1 0\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 3: 'd1' is there already"):
+        read_gold(path, "1")
+    write_lines(pairs, [{"id": "d", "group": "q", "label": label} for label in "01"])
+    with pytest.raises(InputError, match="line 2: 'd' is there already"):
+        read_gold(pairs, "1")
+    path.write_text("q1 Q0 d1 1 0.5 x\nq1 Q0 d1 2 0.4 x\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 2: 'd1' is there already"):
+        read_ranking(path, {})
+    one = {"query": "q1", "candidates": [{"id": "a", "score": 1.0}]}
+    write_lines(pairs, [one, one])
+    with pytest.raises(InputError, match="line 2: 'q1' is there already"):
+        read_ranking(pairs, {})
+
+
+def test_queries_without_a_match_are_named(tmp_path, capsys):
+    path, labels = tmp_path / "pairs.jsonl", Labels(positive="1", negative="0")
+    rows = [("q1", "1"), ("q1", "0"), ("q2", "0")]
+    write_lines(path, [{"group": g, "text_a": g, "text_b": "b", "label": y} for g, y in rows])
+    assert [query.group for query in matched_queries(path, None, labels)] == ["q1"]
+    assert "1 queries have no matching pair" in capsys.readouterr().out
+
+
 def test_a_submission_has_the_header_and_the_queries_of_the_sample(tmp_path, capsys):
     sample, out = tmp_path / "sample.csv", tmp_path / "out.csv"
     queries = [Query(q, q, [Candidate(f"{q}{n}", "") for n in range(3)]) for q in ("a", "b")]
@@ -616,6 +641,7 @@ def test_a_submission_has_the_header_and_the_queries_of_the_sample(tmp_path, cap
         ("q,ids\na,1\n", "lacks the query 'b', which was ranked"),
         ("q,ids\na,1 2 3 4\nb,1\n", "query 'a' has 3 candidates, and a cell of"),
         ("q,ids\na,\nb,\n", "has empty cells, so how many ids the host wants is unknown"),
+        ("q,ids\na,1\nb,1\na,1\n", "has the query 'a' twice"),
     ):
         sample.write_text(content, encoding="utf-8")
         with pytest.raises(InputError, match=said):
@@ -623,6 +649,9 @@ def test_a_submission_has_the_header_and_the_queries_of_the_sample(tmp_path, cap
     sample.write_text("q,ids\na,0\nb,0\n", encoding="utf-8")
     assert write_submission(out, sample, queries) == 1
     assert "has one id, so one is written for each query, of 3" in capsys.readouterr().out
+    sample.write_text(",ids\na,0\nb,0\n", encoding="utf-8")
+    write_submission(tmp_path / "out.tsv", sample, queries)
+    assert (tmp_path / "out.tsv").read_text(encoding="utf-8") == "\tids\na\ta0\nb\tb0\n"
     texts = tmp_path / "texts.csv"
     texts.write_text('id,text\n7,"one, two"\n8,three\n', encoding="utf-8")
     assert [*read_texts(texts)] == [("7", "one, two"), ("8", "three")]

@@ -57,6 +57,31 @@ def test_the_reference_has_the_scores_of_evaluate(process: ProjectProcess, tmp_p
     assert f"{known[CASES[template].DEV_SCORE]:.4f}" in done.out
 
 
+def test_the_order_of_probabilities_changes_no_score(process: ProjectProcess, tmp_path) -> None:
+    if "text_classification" not in process.project.name:
+        pytest.skip("only labels have probabilities by name")
+    gold, predictions = tmp_path / "gold.jsonl", tmp_path / "predictions.jsonl"
+    rows = [(n, "yes" if n % 3 else "no", (n * 7 % 10) / 10) for n in range(20)]
+    texts = [{"id": n, "text_a": "a", "label": label} for n, label, _ in rows]
+    gold.write_text("".join(f"{json.dumps(one)}\n" for one in texts), "utf-8")
+    found = []
+    for names in (("no", "yes"), ("yes", "no")):
+        given = [
+            {
+                "id": n,
+                "label": "yes",
+                "probabilities": {k: p if k == "yes" else 1 - p for k in names},
+            }
+            for n, _, p in rows
+        ]
+        predictions.write_text("".join(f"{json.dumps(one)}\n" for one in given), "utf-8")
+        out = tmp_path / "scores.json"
+        words = (str(predictions), str(gold), "--out", str(out), "--metric", "pr_auc")
+        assert process.run("score.py", *words, "--positive_label", "yes").code == 0
+        found.append(json.loads(out.read_text("utf-8"))["pr_auc"])
+    assert found[0] == found[1]
+
+
 def test_an_unknown_flag_is_named(process: ProjectProcess) -> None:
     predictions, gold, _ = reference(process)
     done = process.run("score.py", str(predictions), str(gold), "--nonsense", "1")

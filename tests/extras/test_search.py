@@ -107,6 +107,25 @@ def trained(project):
     return (project / "trained.txt").read_text().split()
 
 
+def test_the_default_settings_are_tried_once(tmp_path):
+    """Also if a second process begins before the first one has drawn a trial."""
+    space = [Searched("dropout", make_distribution([0.1, 0.3], 0.1), 0.1)]
+    studies = [SharedStudy(tmp_path, space, Table()) for _ in range(2)]
+    assert len(studies[0].study.get_trials()) == 1
+
+
+def test_a_line_that_a_crash_cut_off_ends_no_search(tmp_path):
+    journal = tmp_path / "study.journal"
+    for cut in ('{"op_code":6,"wor', '{"op'):
+        study = open_study(tmp_path, Table())
+        study.tell(study.ask(), 1.0)
+        with open(journal, "a", encoding="utf-8") as file:
+            file.write(cut)
+    study = open_study(tmp_path, Table())
+    study.tell(study.ask(), 1.0)
+    assert len(open_study(tmp_path, Table()).trials) == 3
+
+
 # ----------------------------------------------------------------------------- settings
 
 BAD = {

@@ -9,7 +9,6 @@ Cross-validations of the same training file are fitted on their held-out records
 
 import argparse
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -306,7 +305,9 @@ def write_run(
         finished = {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
         scores = {**provenance(runs.settings), **facts, "dev": evaluation.scores, **finished}
         write_json(folder / "scores.json", scores)
-        shutil.move(folder, target)
+        if target.exists():  # it was not when this call began
+            raise InputError(f"another process has made runs/{target.name}: choose another --name.")
+        os.rename(folder, target)
 
 
 if __name__ == "__main__":

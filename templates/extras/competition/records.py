@@ -8,7 +8,7 @@ from typing import Any
 
 from core.base.errors import InputError
 from core.base.extras import present
-from core.data.records import WEIGHT
+from core.data.records import WEIGHT, whole_number
 from extras.competition.number_cells import is_finite, parse_number, read_number
 from extras.competition.settings import Settings, Table
 from extras.competition.text_template import OWN_TEXTS, fill
@@ -150,7 +150,7 @@ def read_id_cell(row: dict[str, Any], name: str, what: str) -> Any:
     """Return the id in a column; raises if it is empty."""
     if is_empty(identity := stripped(row.get(name))):
         raise InputError(f"the {what} in the column {name!r} is empty: give each row one.")
-    return identity
+    return whole_number(identity)
 
 
 def read_groups(row: dict[str, Any], columns: Columns, own: str) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def read_groups(row: dict[str, Any], columns: Columns, own: str) -> dict[str, An
     for field, name in (("group", columns.group), ("fold_group", columns.fold_group)):
         if name is None or name not in row:  # a record of JSON Lines lacks it: see `check_alike`
             continue
-        cell = stripped(row[name])
+        cell = whole_number(stripped(row[name]))
         if is_empty(cell) and field == "group":
             raise InputError(f"the group in the column {name!r} is empty: fill it in.")
         # No group of a file begins with a line break.

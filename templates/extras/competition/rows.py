@@ -194,7 +194,7 @@ def read_lines(path: Path, encoding: str) -> Iterator[str]:
     except UnicodeError as error:
         line = line_of_fault(path.read_bytes(), encoding)
         raise InputError(
-            f"{path}, line {line}: not {encoding}: save the file as UTF-8, or set "
+            f"{path}, line {line}: not {encoding}: save the file as UTF-8, unpacked, or set "
             "competition.encoding to what it is, such as cp1252, utf-16 or gb18030."
         ) from error
 

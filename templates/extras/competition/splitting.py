@@ -161,7 +161,8 @@ def part_text(path: Path, lines: set[int], dialect: Dialect) -> str:
         table,
         delimiter=delimiter,
         lineterminator="\n",
-        quoting=quoting,
+        # All cells: Python leaves one with a lone carriage return without quotes.
+        quoting=csv.QUOTE_ALL if quoting != csv.QUOTE_NONE else quoting,
         quotechar=None if quoting == csv.QUOTE_NONE else '"',
     )
     if rows[0][0] > 1:  # else the first line is a row

@@ -8,6 +8,7 @@ open, the kind of the cells. Columns are matched by their names.
 import csv
 import io
 import re
+import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,9 @@ def decides(settings: Settings, ranked: bool) -> bool:
     kind = KIND_OF.get(settings.metric)  # type: ignore[attr-defined]
     own = settings.competition.label_separator or settings.competition.hierarchy
     return kind == "probabilities" or not ranked and (kind == "ranked" or bool(own))
+
+
+SEPARATORS = (" ", ",", ";", "|", "/")  # of labels in a cell, as hosts write them
 
 
 def read_form(sample: Path | None, columns: str, kind: str, table: Table) -> Form:
@@ -419,14 +423,23 @@ def compare_ids(own: Sequence[str], ids: Sequence[str]) -> list[str]:
     alike = [identity for identity in missing if same_id(identity) in likely]
     if alike:
         other = likely[same_id(alike[0])]
-        words.append(f"{alike[0]!r} of the sample looks like {other!r}: write both in one way")
+        # In escapes, if both look the same: Unicode has several forms of one letter.
+        show_id = ascii if alike[0] != other and same_form(alike[0]) == same_form(other) else repr
+        words.append(
+            f"{show_id(alike[0])} of the sample looks like {show_id(other)}: write both in one way"
+        )
     return words
+
+
+def same_form(identity: str) -> str:
+    """Return an id in the usual form of Unicode."""
+    return unicodedata.normalize("NFC", identity)
 
 
 def same_id(identity: str) -> str:
     """Return an id without differences in how a number, or a letter's case, is written."""
     if not is_number(identity):
-        return identity.casefold()
+        return unicodedata.normalize("NFKC", identity).casefold()
     try:
         return f"{float(identity):.17g}"
     except ValueError:  # such as 1.2.3
@@ -479,6 +492,11 @@ def find_other_spelling(form: Form, plan: Plan) -> list[str]:
     """Return in what the sample writes labels, or their number in a cell, in another way."""
     if plan.order or not plan.names or not form.cells:
         return []
+    if plan.joined and plan.kind == "labels" and (other := find_separator(form, plan)):
+        return [
+            f"the sample joins labels by {other!r}, and this run by {plan.separator!r}: if the "
+            f"host wants the former, set competition.label_separator = {other!r}."
+        ]
     if plan.unclear:
         return [
             f"the sample writes labels by their other names, but has none of {plan.unclear[0]!r}, "
@@ -498,6 +516,17 @@ def find_other_spelling(form: Form, plan: Plan) -> list[str]:
         f"cells of the sample have up to {most} labels, and this run writes {plan.ranks}: if the "
         f"host expects {most}, set competition.k = {most}."
     ]
+
+
+def find_separator(form: Form, plan: Plan) -> str:
+    """Return what joins labels in all cells of a sample that have several; empty: nothing else."""
+    known = {*plan.names, *plan.spelled, *plan.spelled.values()}
+    for other in SEPARATORS:
+        parts = [[one.strip() for one in cell.split(other) if one.strip()] for cell in form.cells]
+        several = any(len(own) > 1 for own in parts)
+        if other != plan.separator and several and all(known.issuperset(own) for own in parts):
+            return other
+    return ""
 
 
 def find_other_candidates(

@@ -31,7 +31,8 @@ def read_targets(record: dict, settings: Settings, require: bool) -> dict[str, f
     if "targets" in record:
         return record["targets"]
     names = number_fields(settings.competition)
-    if not names or not settings.competition.target_names and names[0] not in record:
+    own = settings.competition.target_names
+    if not names or not own and not any(name in record for name in names):
         names = (DEFAULT_NAME,)
     if not require and not all(name in record for name in names):
         return {}
@@ -45,7 +46,17 @@ def read_targets(record: dict, settings: Settings, require: bool) -> dict[str, f
 
 
 def gold_numbers(examples: Sequence[Any]) -> np.ndarray:
-    """Return the targets `[examples, targets]`."""
+    """Return the targets `[examples, targets]`.
+
+    Raises:
+        InputError: two records have numbers under other names.
+    """
+    for example in examples:
+        if example.labels != examples[0].labels:
+            raise InputError(
+                f"line {example.line} has the numbers {', '.join(example.labels)}, and line "
+                f"{examples[0].line} has {', '.join(examples[0].labels)}: name them alike."
+            )
     return np.array([example.numbers for example in examples], np.float64)
 
 

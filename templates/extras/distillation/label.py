@@ -29,6 +29,7 @@ from core.base.files import (  # noqa: E402
     read_json_lines,
     write_json,
     write_json_lines,
+    write_whole,
 )
 from core.base.settings import saved_settings  # noqa: E402
 from core.runs.members import (  # noqa: E402
@@ -178,13 +179,18 @@ def write_labelled(arguments: argparse.Namespace, runs: Sequence[str], out: Path
         if empty and not unsure:
             why = "gets a text from these runs: train them longer"
         raise InputError(f"no record of {arguments.file} {why}.")
-    write_json_lines(out, kept)
     facts = {
         "labelled": {"file": arguments.file.name, "data_hash": file_hash(arguments.file)},
         "command": " ".join(["python", *sys.argv]),
         "records": len(kept),
     }
-    write_json(note_path(out), note_teachers(out, folders, facts))
+
+    def write(temporary: Path) -> None:
+        write_json_lines(temporary, kept)
+        # The note comes first: without it nobody knows what the teachers have seen.
+        write_json(note_path(out), note_teachers(temporary, folders, facts))
+
+    write_whole(out, write)
     print(describe(out, len(kept), unsure, unknown, empty, arguments.above))
 
 
@@ -282,7 +288,11 @@ def read_records(path: Path, config: Path) -> list[dict[str, Any]]:
     if path.suffix.lower() in (".json", ".jsonl"):
         tables = need("competition", "tables") if hasattr(settings, "competition") else None
         if tables is None or not tables.has_own_columns(path, settings):
-            return [record for _, record in read_json_lines(path)]
+            # Gold under names of its own is not read, nor kept beside the prediction.
+            table = getattr(settings, "competition", None)
+            gold = {*table.target_names, table.label_column} if table else set()
+            records = (record for _, record in read_json_lines(path))
+            return [{n: v for n, v in one.items() if n not in gold} for one in records]
     return [record_of(one) for one in examples_of(path, config)]  # of a table, or of columns
 
 

@@ -28,23 +28,28 @@ UNSPACED = re.compile(
 class Sentence:
     """The lines of a sentence; `above` are comments and empty lines before it.
 
-    `characters` says that each token of its file is one character.
+    `characters` says of each column whether all cells of its file are one character.
     """
 
     rows: list[list[str]]
     separator: str
     above: list[str]
-    characters: bool = False
+    characters: tuple[bool, ...] = ()
 
     def join(self, options: Options) -> str:
         """Return how tokens are joined: single characters without spaces, Latin ones too."""
-        return "none" if options.join == "auto" and self.characters else options.join
+        column = options.token_column - (options.token_column > 0)
+        single = len(self.characters) > max(column, -column - 1) and self.characters[column]
+        return "none" if options.join == "auto" and single else options.join
 
 
 def open_columns(path: Path) -> Iterator[tuple[str, Sentence]]:
     """Yield `(place of the first line, sentence)` of a file; raises as `split_sentences` does."""
     placed = list(split_sentences(path))
-    characters = all(len(row[0]) == 1 for _, sentence in placed for row in sentence.rows)
+    rows = [row for _, sentence in placed for row in sentence.rows]
+    characters = tuple(
+        all(len(cell) == 1 for cell in column) for column in zip(*rows, strict=False)
+    )
     yield from ((where, replace(sentence, characters=characters)) for where, sentence in placed)
 
 

@@ -114,6 +114,12 @@ def matched_queries(path: Path, settings: Any, labels: Labels) -> list[Matched]:
         raise InputError(
             f"{path} has no pair with the label {labels.positive!r}: name it by --positive_label."
         )
+    if lost := [query for query in queries.values() if not query.matches]:
+        print(
+            f"warning: {path}: {len(lost)} queries have no matching pair and are left out, with "
+            f"their {sum(len(query.records) for query in lost)} pairs; the first is "
+            f"{lost[0].group!r}."
+        )
     return found
 
 

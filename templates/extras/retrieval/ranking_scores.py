@@ -28,28 +28,31 @@ def read_gold(path: Path, positive: str) -> tuple[Judgements, dict[str, str]]:
     gold: Judgements = {}
     if path.suffix not in RECORDS:
         for line, words in read_table(path, 4):
+            place = f"{path}, line {line}"
             try:
-                gold.setdefault(words[0], {})[words[2]] = int(words[3])
+                relevance = int(words[3])
             except ValueError:
-                place = f"{path}, line {line}"
                 raise InputError(
                     f"{place}: {words[3]!r} is not a whole number: write one."
                 ) from None
+            add_once(gold.setdefault(words[0], {}), words[2], relevance, place)
         return gold, {}
     pairs, owners = [], {}
     for line, record in read_rows(path):
+        place = f"{path}, line {line}"
         try:
             names = ("group", "label")
             group, label = (str(read_field(record, name, str | int)) for name in names)
-            pairs.append((group, str(read_id(record)), label))
+            pairs.append((group, str(read_id(record)), label, place))
         except InputError as error:
-            raise InputError(f"{path}, line {line}: {error}") from error
+            raise InputError(f"{place}: {error}") from error
         owners[pairs[-1][1]] = group
-    graded = all(label.isdecimal() for *_, label in pairs)
-    if not graded and positive not in {label for *_, label in pairs}:
+    graded = all(label.isdecimal() for *_, label, _ in pairs)
+    if not graded and positive not in {label for *_, label, _ in pairs}:
         raise InputError(f"{path}: no pair has the label {positive!r}: set --positive_label.")
-    for group, identity, label in pairs:
-        gold.setdefault(group, {})[identity] = int(label) if graded else int(label == positive)
+    for group, identity, label, place in pairs:
+        relevance = int(label) if graded else int(label == positive)
+        add_once(gold.setdefault(group, {}), identity, relevance, place)
     return gold, owners
 
 
@@ -75,26 +78,29 @@ def read_ranking(path: Path, owners: dict[str, str], positive: str = "1") -> Ran
     ranking: Ranking = {}
     if path.suffix not in RECORDS:
         for line, words in read_table(path, 6):
+            place = f"{path}, line {line}"
             try:
-                ranking.setdefault(words[0], {})[words[2]] = finite(words[4])
+                score = finite(words[4])
             except ValueError:
-                place = f"{path}, line {line}"
                 raise InputError(f"{place}: {words[4]!r} is not a number: write one.") from None
+            add_once(ranking.setdefault(words[0], {}), words[2], score, place)
         return ranking
     for line, record in read_rows(path):
+        place = f"{path}, line {line}"
         try:
             if "candidates" in record:
                 found = {one["id"]: finite(one["score"]) for one in record["candidates"]}
-                ranking[record["query"]] = found
+                add_once(ranking, record["query"], found, place)
             else:
                 identity = str(record["id"])
                 # Of a label, of a list, or of a bi-encoder.
                 score = record.get("probabilities", {}).get(positive)
                 score = record.get("targets", record)["score"] if score is None else score
-                ranking.setdefault(owners[identity], {})[identity] = finite(score)
+                own = ranking.setdefault(owners[identity], {})
+                add_once(own, identity, finite(score), place)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(
-                f"{path}, line {line}: not a ranking of the pairs of GOLD: write it with "
+                f"{place}: not a ranking of the pairs of GOLD: write it with "
                 "rerank.py, or with predict.py for that file."
             ) from error
     return ranking
@@ -106,6 +112,17 @@ def finite(score: Any) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{score} is not finite")
     return number
+
+
+def add_once(values: dict, name: str, value: Any, place: str) -> None:
+    """Add a value under a new name.
+
+    Raises:
+        InputError: the name has one already, on a line before.
+    """
+    if name in values:
+        raise InputError(f"{place}: {name!r} is there already: keep one of its lines.")
+    values[name] = value
 
 
 def read_table(path: Path, columns: int) -> list[tuple[int, list[str]]]:

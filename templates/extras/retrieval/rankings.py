@@ -152,7 +152,8 @@ def write_submission(
     Raises:
         InputError: the sample has other columns, or queries that were not ranked.
     """
-    rows = [row for _, row in need("competition", "rows").read_rows(sample)]
+    tables = need("competition", "rows")
+    rows = [row for _, row in tables.read_rows(sample)]
     header = [*rows[0]] if rows else []
     if len(header) != 2:
         raise InputError(
@@ -166,6 +167,8 @@ def write_submission(
         for query in queries
     }
     asked = [row[header[0]].strip() for row in rows]
+    if twice := [query for number, query in enumerate(asked) if query in asked[:number]][:1]:
+        raise InputError(f"{sample} has the query {twice[0]!r} twice: keep one row of each.")
     if unknown := [query for query in asked if query not in ranked]:
         raise InputError(f"{sample} has the query {unknown[0]!r}, which was not ranked: rank it.")
     if left := ranked.keys() - {*asked}:
@@ -188,8 +191,10 @@ def write_submission(
             f"{count} ids: raise --top."
         )
     table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerows([header, *([query, " ".join(ranked[query][:count])] for query in asked)])
+    delimiter = tables.DELIMITERS.get(path.suffix.lower(), ",")
+    writer = csv.writer(table, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(tables.header_cells(header))
+    writer.writerows([query, " ".join(ranked[query][:count])] for query in asked)
     write_text(path, table.getvalue())
     return count
 

@@ -1,5 +1,6 @@
 """Vectors of texts: from a file of any size to a file of vectors, and nearest neighbours."""
 
+import hashlib
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -164,10 +165,14 @@ def write_vectors(encoder: BiEncoder, source: Path, out: Path) -> int:
         source: records `{"id", "text"}`.
         out: a .npy file `[records, dimension]`, float32.
     """
-    ids = [identity for identity, _ in read_texts(source)]
+    ids, content = [], hashlib.sha256()
+    for identity, text in read_texts(source):
+        ids.append(identity)
+        content.update(text.encode() + b"\0")
     facts = {
         "weights": encoder.weights,
         "texts": file_hash(source),
+        "content": content.hexdigest(),
         "records": len(ids),
         "dimension": encoder.dimension,
     }
@@ -189,20 +194,22 @@ def write_vectors(encoder: BiEncoder, source: Path, out: Path) -> int:
             os.fsync(file.fileno())
             write_json(state, {**facts, "done": first + len(chunk)})
             bar.update(len(chunk))
+    # Without meta.json no vectors are read: so those of two calls are never mixed.
+    delete(sibling(out, "meta.json"))
     write_json_lines(sibling(out, "ids.jsonl"), ({"id": identity} for identity in ids))
-    write_json(sibling(out, "meta.json"), facts)
     os.replace(partial, out)
+    write_json(sibling(out, "meta.json"), facts)
     delete(state)
     return len(ids)
 
 
-def open_vectors(path: Path, encoder: BiEncoder, ids: Sequence[Id]) -> np.ndarray:
+def open_vectors(path: Path, encoder: BiEncoder, corpus: Sequence[tuple[Id, str]]) -> np.ndarray:
     """Return the vectors of a file as memory-mapped array.
 
     Args:
         path: from `write_vectors`.
         encoder: of the texts to compare with.
-        ids: expected ids of their texts, in order.
+        corpus: expected ids and texts, in order.
 
     Raises:
         InputError: the file has vectors of another model or of other texts, or none.
@@ -217,12 +224,15 @@ def open_vectors(path: Path, encoder: BiEncoder, ids: Sequence[Id]) -> np.ndarra
             f"{encoder.dimension}: write them again with embed.py and this run."
         )
     known = [record["id"] for _, record in read_json_lines(sibling(path, "ids.jsonl"))]
-    if known != list(ids) or len(vectors) != len(ids):
+    meta = read_json(sibling(path, "meta.json"))
+    content = hashlib.sha256(b"".join(text.encode() + b"\0" for _, text in corpus)).hexdigest()
+    same = meta.get("content", content) == content  # vectors of an older version lack it
+    if known != [identity for identity, _ in corpus] or len(vectors) != len(known) or not same:
         raise InputError(
-            f"{path} has the vectors of other texts ({len(vectors)}, and {len(ids)} are searched): "
-            "write them again with embed.py from this file."
+            f"{path} has the vectors of other texts ({len(vectors)}, and {len(corpus)} are "
+            "searched): write them again with embed.py from this file."
         )
-    if read_json(sibling(path, "meta.json"))["weights"] != encoder.weights:
+    if meta["weights"] != encoder.weights:
         raise InputError(
             f"{path} was written by another run than {encoder.folder.name}: vectors of two models "
             "can't be compared, so write them anew with embed.py and this run."
@@ -273,7 +283,7 @@ def search_texts(
         InputError: the vectors are of other texts.
     """
     if vectors_path:
-        vectors = open_vectors(vectors_path, encoder, [identity for identity, _ in corpus])
+        vectors = open_vectors(vectors_path, encoder, corpus)
     else:
         vectors = encoder.encode([text for _, text in corpus], "corpus")
     wanted = encoder.encode(queries, "queries")

@@ -163,15 +163,13 @@ def conclude(settings: Settings, space: list[Searched], study: SharedStudy) -> N
         said = "no trial is better than the default settings."
     elif settings.search.seeds:
         try:
-            ready = confirm.train_seeds(settings, study.folder, best)
-        except InputError as error:  # The result of the search is there all the same.
-            said = f"the lead over the default settings is not known: {error}"
-        else:
-            if not ready:
+            if not confirm.train_seeds(settings, study.folder, best):
                 print("other processes train the last further seeds.")
                 return
             lead = confirm.find_lead(settings, study.folder, best, compare)
             said = confirm.describe_lead(lead, best, confirm.find_default(study.trials(), space))
+        except InputError as error:  # The result of the search is there all the same.
+            said = f"the lead over the default settings is not known: {error}"
     write_json(study.folder / RESULT, {"best": best.params, "lead": lead, "said": said})
     write_page(study, settings, lead, said)
     values = " ".join(f"--{key} {shlex.quote(str(v))}" for key, v in best.params.items())

@@ -16,6 +16,7 @@ import optuna
 from filelock import FileLock, Timeout
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.storages.journal._file import get_lock_file
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from core.base.errors import InputError
@@ -26,6 +27,16 @@ from extras.search.space import Searched
 NAME = "search"
 FAILED = "error"  # attribute of a trial: why its training failed
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+
+
+class Journal(JournalFileBackend):
+    """Drops a last line that a crash has cut off, before the next one is appended to it."""
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        with get_lock_file(self._lock), open(self._file_path, "rb+") as file:
+            content = file.read()
+            file.truncate(content.rfind(b"\n") + 1)
+        super().append_logs(logs)
 
 
 def trial_name(number: int) -> str:
@@ -44,7 +55,7 @@ def open_study(folder: Path, table: Table) -> optuna.Study:
     # The usual lock is a symbolic link, which Windows reserves to administrators.
     lock = JournalFileOpenLock(str(path)) if os.name == "nt" else None
     try:
-        storage = JournalStorage(JournalFileBackend(str(path), lock))
+        storage = JournalStorage(Journal(str(path), lock))
         return optuna.create_study(
             storage=storage,
             study_name=NAME,
@@ -98,7 +109,9 @@ class SharedStudy:
         with self.lock:
             self.study = open_study(folder, table)
             defaults = {one.name: one.default for one in space}
-            if not self.trials() and all(one.has_default for one in space):
+            # One that waits counts: another process has just put it there.
+            known = self.study.get_trials(deepcopy=False)
+            if not known and all(one.has_default for one in space):
                 self.study.enqueue_trial(defaults)
 
     def trials(self) -> list[FrozenTrial]:

@@ -13,10 +13,11 @@ PROJECT = use_template("text_classification")
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from extras.competition import checks  # noqa: E402
-from extras.competition.rows import Dialect  # noqa: E402
+from extras.competition.rows import Dialect, read_rows  # noqa: E402
 from extras.competition.settings import Table  # noqa: E402
-from extras.competition.splitting import hold_out, write_parts  # noqa: E402
+from extras.competition.splitting import hold_out, part_text, write_parts  # noqa: E402
 from extras.competition.submission import check_form, read_form, write_table  # noqa: E402
+from extras.competition.targets import collect_numbers  # noqa: E402
 from extras.folds.folds import assign_folds  # noqa: E402
 from inspection import checks as inspection  # noqa: E402
 from inspection.folds import fold_keys  # noqa: E402
@@ -159,7 +160,7 @@ BROKEN = {
     "quote after a quote": (GOOD + '8,"a"b,p,1\n', "line 2: ',' expected after '\"': within"),
     "wrong encoding": (
         (GOOD + ROW).encode() + "8,é,p,1\n".encode("latin-1"),
-        "line 4: not utf-8: save the file as UTF-8, or set competition.encoding",
+        "line 4: not utf-8: save the file as UTF-8, unpacked, or set competition.encoding",
     ),
     "two columns of a name": ("id,text,text\n1,a,b\n", "line 1: the header names 'text' twice"),
     "semicolons": ("id;text;score\n1;a;2\n", "line 1: the header is a single column"),
@@ -542,6 +543,58 @@ def test_several_labels_are_joined_as_they_were_read(tmp_path):
     run = labelled(tmp_path, text, rows, label_separator=";")
     assert written(tmp_path, run, "id,label\n1,x\n2,x\n3,x\n")[1] == ["1", "x;y"]
     assert written(tmp_path, run, "")[1] == ["1", "x;y"]
+
+
+def test_a_part_of_a_table_keeps_a_lone_carriage_return(tmp_path):
+    path = write(tmp_path / "a.csv", 'id,text,label\n1,a,x\n2,"plain\r",y\n')
+    part = write(tmp_path / "b.csv", part_text(path, {2, 3}, Dialect()))
+    rows = [row for _, row in read_rows(part)]
+    assert rows == [row for _, row in read_rows(path)] and rows[1]["text"] == "plain\r"
+
+
+def test_records_with_numbers_under_other_names_are_refused(tmp_path):
+    settings = make_settings(output="number")
+    for own in ({"a": 1.0}, {"target": 1.0, "score": 2.0}):
+        examples = [
+            SimpleNamespace(line=n, labels=tuple(names), numbers=[*names.values()])
+            for n, names in enumerate(({"target": 3.0}, own), start=1)
+        ]
+        with pytest.raises(InputError, match="line 2 has the numbers .*, and line 1 has target"):
+            collect_numbers(examples, settings)
+
+
+def test_ids_of_json_that_pandas_made_floats_are_whole(tmp_path):
+    table = {"group_column": "query", "candidate_column": "doc", "label_column": "label"}
+    settings = make_settings(output="labels", text_columns=["a"], **table)
+    record = {"query": 7.0, "doc": 12.0, "a": "text", "label": "x"}
+    path = write(tmp_path / "a.jsonl", json.dumps(record) + "\n")
+    [example] = read_examples(path, settings=settings)
+    assert (str(example.id), str(example.group)) == ("7/12", "7")
+
+
+@pytest.mark.parametrize("other", ["x y", "x, y", "x|y", "x/y"])
+def test_another_separator_in_the_sample_is_named(other, tmp_path, capsys):
+    rows = [[0.9, 0.8, 0.1], [0.1, 0.9, 0.1], [0.1, 0.1, 0.9]]
+    run = labelled(tmp_path, "id,text,label\n1,a,x;y\n2,b,y\n3,c,z\n", rows, label_separator=";")
+    written(tmp_path, run, f'id,label\n1,"{other}"\n2,x\n3,z\n')
+    assert (
+        f"the sample joins labels by {other[1]!r}, and this run by ';'" in capsys.readouterr().out
+    )
+    written(tmp_path, run, "id,label\n1,x;y\n2,x\n3,x\n")
+    assert "joins" not in capsys.readouterr().out
+
+
+def test_a_prediction_that_is_not_finite_is_refused(tmp_path):
+    rows = [[0.7, 0.2, 0.1], [np.nan, np.nan, np.nan], [0.5, 0.2, 0.3]]
+    with pytest.raises(InputError, match="record '2' is not finite"):
+        labelled(tmp_path, THREE, rows)
+
+
+def test_ids_in_another_unicode_form_are_shown_as_such(tmp_path):
+    text = THREE.replace("1,a", "caf\u00e9,a")
+    run = labelled(tmp_path, text, LIKELY)
+    with pytest.raises(InputError, match=r"'cafe\\u0301' of the sample looks like 'caf\\xe9'"):
+        written(tmp_path, run, "id,label\ncafe\u0301,x\n2,x\n3,x\n")
 
 
 GROUPED = "id,text,group,label\n1,a,g1,0\n2,b,g1,1\n3,c,g2,1\n4,d,g2,0\n"

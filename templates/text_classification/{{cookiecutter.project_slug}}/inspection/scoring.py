@@ -48,7 +48,7 @@ def score_predictions(golds: Sequence[Example], rows: Sequence[Row], settings: S
             raise InputError(f'{place}: the gold has one "label" for each record: name one.')
     named = [read_probabilities(*row, settings, several) for row in rows]
     first = next(filter(None, named), {})  # of the first record that has any
-    names = list(first) or all_names([gold.labels for gold in golds], [*chain(*predictions)])
+    names = sorted(first) or all_names([gold.labels for gold in golds], [*chain(*predictions)])
     labels = make_labels(golds, names, settings)
     complete = first and not find_gap(golds, rows, named, {*first})
     found: dict = {}

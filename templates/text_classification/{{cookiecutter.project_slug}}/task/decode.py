@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from core.base.errors import InputError
 from core.base.extras import need
 from core.data.records import Id
 from core.prediction.predictor import Predictor
@@ -50,7 +51,16 @@ def predict_probabilities(
 def make_candidates(
     examples: Sequence[Example], probabilities: np.ndarray, labels: Labels
 ) -> Candidates:
-    """Return record id -> its row of `[examples, labels]`, rounded as the files hold it."""
+    """Return record id -> its row of `[examples, labels]`, rounded as the files hold it.
+
+    Raises:
+        InputError: a number is not finite.
+    """
+    for index in np.flatnonzero(~np.isfinite(probabilities).all(axis=1))[:1]:
+        raise InputError(
+            f"what is predicted for record {examples[index].id!r} is not finite: predict with "
+            "devices.precision = float32 in the config.toml of this project, or train again."
+        )
     rows = labels.consistent(probabilities).tolist()
     rounded = [[float(f"{value:.{DIGITS}g}") for value in row] for row in rows]
     return {example.id: np.array(row) for example, row in zip(examples, rounded, strict=True)}
