@@ -29,6 +29,7 @@ from test_used_rows import best, write_encoder
 
 from core.base.errors import InputError
 from core.exact.dropout import named_layers
+from core.fast.layer_programs import kind_of
 from core.runs.run import Run
 from core.step import Models, TrainingModel
 from extras.averaging.averaging import Soup
@@ -234,6 +235,13 @@ def test_parts_by_name():
     assert len(paths[ALL]) == 12
     with pytest.raises(ValidationError, match="write all, or some of query, key, value, output"):
         lora(layers="query,kernel")
+
+
+def test_layers_with_updates_are_alike_and_share_programs():
+    encoder = bert_encoder()
+    adapt_layers(lora(), encoder)
+    first, second = encoder.transformer_layers
+    assert kind_of(first) == kind_of(second)
 
 
 def test_a_decoder_with_cross_attention():

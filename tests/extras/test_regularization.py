@@ -426,6 +426,10 @@ def test_training_records_are_scored_by_what_dev_has_tuned():
             {"regularization": {"gradient_penalty": 1.0}, "recompute": {"enabled": True}},
             "second derivatives",
         ),
+        (
+            {"regularization": {"adversary": "awp"}, "recompute": {"enabled": True}},
+            "without their shift",
+        ),
         ({"regularization": {"unlabelled_file": "sample/test.jsonl"}}, "virtual_adversary = 0"),
     ],
 )

@@ -250,11 +250,24 @@ def adapt_layers(settings: Settings, encoder: keras.Model) -> None:
                 f"lora.rank = {table.rank}, but {path} has a kernel of rank {smallest}: set "
                 f"lora.rank lower, or {OFF}."
             )
-        replace_class(layer, type(type(layer).__name__, (Adapted, type(layer)), {}))
+        replace_class(layer, adapted(type(layer)))  # type: ignore[arg-type]
         seed = int(np.random.SeedSequence((settings.seed, number)).generate_state(1)[0])
         layer.adapt(product, table.rank, table.alpha, seed, table.base)
     take_products_apart(encoder)
     leave_base_out(encoder)
+
+
+@functools.cache
+def adapted(kind: Any) -> type:
+    """Return the class of a layer with an update: layers that are alike share their programs."""
+    return type(kind.__name__, (Adapted, kind), {})
+
+
+@functools.cache
+def apart(kind: Any) -> type:
+    """Return the class of an attention whose products are taken apart, one for all layers."""
+    bases = (ApartAttention,) if kind is SelfAttention else (kind, ApartAttention)
+    return type(kind.__name__, bases, {})
 
 
 def choose_layers(
@@ -293,9 +306,7 @@ def take_products_apart(encoder: keras.Model) -> None:
         if isinstance(layer, SelfAttention) and not isinstance(layer, ApartAttention):
             parts = (layer._query_dense, layer._key_dense, layer._value_dense)
             if any(isinstance(part, Adapted) for part in parts):
-                kind = type(layer)
-                bases = (ApartAttention,) if kind is SelfAttention else (kind, ApartAttention)
-                replace_class(layer, type(kind.__name__, bases, {}))
+                replace_class(layer, apart(type(layer)))  # type: ignore[arg-type]
 
 
 def base_weights(encoder: keras.Model) -> list[keras.Variable]:

@@ -127,6 +127,8 @@ class Lamb(Toolbox, keras.optimizers.Lamb):
         first.assign_add((gradient - first) * (1.0 - self.beta_1))
         second.assign_add((tf.square(gradient) - second) * (1.0 - self.beta_2))
         count = tf.cast(self.iterations + 1, variable.dtype)
+        if self.loss_scale:  # of float16: a step that was skipped has moved nothing
+            count -= tf.cast(self.loss_scale.skipped.value, variable.dtype)
         first, second = first / (1.0 - self.beta_1**count), second / (1.0 - self.beta_2**count)
         step = first / (tf.sqrt(second) + self.epsilon) + share * variable
         if self._var_key(variable) in self._adapted:

@@ -139,9 +139,8 @@ def restore(
     Raises:
         InputError: all are damaged, or of a model with other shapes.
     """
-    if not broadcast(restore_newest(manager) if is_chief() else False):
-        return
-    tell_workers(model, state)
+    if broadcast(restore_newest(manager) if is_chief() else False):
+        tell_workers(model, state)
     run.forget_later_rows()
 
 
@@ -329,7 +328,7 @@ def evaluate_checkpoints(
     if "dev" in scores:
         position.best = scores["dev"][scores["monitor"]]
     # These don't describe a checkpoint that was never scored.
-    state = PositionState(position, kept=("best", "waited", "stopped"))
+    state = PositionState(position, kept=("best", "still_loss", "waited", "stopped"))
     controller = orbit.Controller(
         global_step=model.optimizer.iterations.value,
         evaluator=DevEvaluator(evaluator, model),

@@ -37,6 +37,7 @@ def fit_with_servers(training: Training, callbacks: list[keras.callbacks.Callbac
         return tf.function(lambda batch: strategy.run(model.train_step, args=(batch,)))
 
     calls = keras.callbacks.CallbackList(callbacks, model=model, steps=len(train_batches))
+    run.forget_later_rows()
     model.stop_training = position.stopped
     calls.on_train_begin()
     last = training.last_step

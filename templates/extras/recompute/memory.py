@@ -276,7 +276,11 @@ def measure_step(
     keras.config.set_dtype_policy(find_precision(settings))
     models = build()
     # Without warm-up, each loss depends on the gradient before it.
-    changed = settings.model_copy(update={"warm_up": 0.0})
+    update: dict[str, Any] = {"warm_up": 0.0}
+    if table := getattr(settings, "distillation", None):  # there is no run to note teachers in
+        no_teachers = {"files": [], "weights": [], "init_from": ""}
+        update["distillation"] = table.model_copy(update=no_teachers)
+    changed = settings.model_copy(update=update)
     strategy, run = tf.distribute.get_strategy(), Run(PROJECT / "runs" / settings.run_name)
     never_scored: Any = None
     training = Training(changed, strategy, run, models, train_batches, never_scored, monitor="")

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import keras_hub
 import tensorflow as tf
+from keras.src.backend import AutocastScope  # Keras exports none
 
 from core.base.errors import InputError
 from core.exact.dropout import CURRENT, named_layers
@@ -57,7 +58,8 @@ def recomputed(layer: keras.layers.Layer) -> Callable:
             for place, value in zip(places, differentiable, strict=True):
                 inputs[place] = value
             args_again, kwargs_again = tf.nest.pack_sequence_as((args, kwargs), inputs)
-            with masks.drawn(calls):
+            # It runs outside of the scope in which weights are read in 16 bits.
+            with masks.drawn(calls), AutocastScope(layer.compute_dtype):
                 return call(*args_again, training=True, **kwargs_again)
 
         return tf.recompute_grad(compute)(*(inputs[place] for place in places))

@@ -63,6 +63,11 @@ def complain(settings: Settings) -> str | None:
             "gradient_penalty with recompute: what is computed again has no second derivatives, so "
             "set gradient_penalty = 0, or enabled = false in the table recompute"
         )
+    if settings.regularization.adversary == "awp" and recompute and recompute.enabled:
+        return (
+            "adversary = awp with recompute: layers would be computed again without their shift: "
+            "choose another adversary, or set enabled = false in the table recompute"
+        )
     return complain_of_losses(settings) or complain_of_samples(settings)
 
 

@@ -106,6 +106,30 @@ def test_loss_of_huge_scores_is_finite_and_its_gradient_is_probability_minus_tar
     np.testing.assert_allclose(gradient, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_scores_have_32_bits_where_layers_have_16(policy):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        ids = keras.Input((None,), dtype="int32", name="token_ids")
+        mask = keras.Input((None,), dtype="int32", name="padding_mask")
+        encoder = keras.Model({"token_ids": ids, "padding_mask": mask},
+                              keras.layers.Embedding(20, 8)(ids), name="encoder")  # fmt: skip
+        settings = Settings.model_construct(pointer="plain", pointer_size=4, label_smoothing=0.1)
+        models = model.build_models(encoder, settings)
+    finally:
+        keras.config.set_dtype_policy(before)
+    batch = {
+        "token_ids": np.ones((1, 9), np.int32),
+        "padding_mask": np.array([[1] * 7 + [0] * 2], np.int32),
+        "context_mask": window(9).is_context.astype(np.int32)[None],
+        "answers": np.array([[[3, 4]]], np.int32),
+    }
+    assert models.inference.output["scores"].dtype == "float32"
+    [loss] = np.array(models.training(batch)["span_loss"])
+    assert loss.dtype == np.float32 and np.isfinite(loss)
+
+
 @pytest.mark.parametrize("pointer", ["efficient", "plain"])
 def test_models_clone_and_share_their_layers(pointer):
     inputs = {

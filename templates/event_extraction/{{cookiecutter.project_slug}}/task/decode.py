@@ -155,9 +155,11 @@ def tagged_mentions(tags: np.ndarray, window: Window, schema: Schema) -> dict[Me
     """Return the spans of one sequence of tags, all with probability 1."""
     mentions = {}
     for label, (first, last) in spans_of_tags(tags):
-        if window.starts[first] >= 0 and window.starts[last] >= 0:
+        span = int(window.starts[first]), int(window.ends[last])
+        # Special tokens, and some line breaks, cover no characters.
+        if min(span[0], window.starts[last]) >= 0 and span[0] < span[1]:
             kind, role = schema.labels[label]
-            mentions[kind, role, (int(window.starts[first]), int(window.ends[last]))] = 1.0
+            mentions[kind, role, span] = 1.0
     return mentions
 
 

@@ -125,11 +125,13 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     hidden, mask = hidden_states(encoder, inputs, settings), inputs["padding_mask"]
     context_mask = keras.Input((None,), dtype="int32", name="context_mask")
     scores = PairScores(name="pair_scores")(pointer(hidden), mask)
-    scores = AnswerPairs(name="answer_pairs")(scores, context_mask)
+    scores = AnswerPairs(dtype="float32", name="answer_pairs")(scores, context_mask)
     inputs["context_mask"] = context_mask
     inference = keras.Model(inputs, {"scores": scores}, name="inference")
 
     answers = keras.Input((None, 2), dtype="int32", name="answers")
-    loss = MarginalSpanLoss(settings.label_smoothing, name="span_loss")(scores, answers)
+    loss = MarginalSpanLoss(settings.label_smoothing, dtype="float32", name="span_loss")(
+        scores, answers
+    )
     training = TrainingModel({**inputs, "answers": answers}, {"span_loss": loss}, name="training")
     return Models(training, inference, encoder, (Logits(scores, "softmax_of_all"),))
