@@ -73,7 +73,7 @@ def confirm_baseline(
     steps = train_first_steps(project, scores["seed"], scores["monitor"], encoder)
     recorded = "first_steps" in scores
     if recorded:  # also by the same code: Keras or TensorFlow may be others
-        compare_steps(name, scores["first_steps"], steps, scores["monitor"])
+        compare_steps(name, scores, steps)
     scores = {"first_steps": steps, **scores}
     scores["confirmed_code"] = [code] if code != scores["code_hash"] else []
     write_json(results / "scores.json", scores)
@@ -97,10 +97,10 @@ def train_first_steps(
     return {"step": row["step"], **{key: row[key] for key in sorted(wanted)}}
 
 
-def compare_steps(name: str, before: dict, now: dict, monitor: str) -> None:
+def compare_steps(name: str, scores: dict, now: dict) -> None:
     """Refuse first steps that differ from those of the scored code."""
-    scale = 100 if monitor in PERCENT else 1
-    for key, value in before.items():
+    scale = 100 if scores["monitor"] in PERCENT else 1
+    for key, value in scores["first_steps"].items():
         if key.startswith("dev_"):
             same = math.isclose(now[key], value, rel_tol=0, abs_tol=SAME_SCORE * scale)
         else:
@@ -108,5 +108,7 @@ def compare_steps(name: str, before: dict, now: dict, monitor: str) -> None:
         if not same:
             raise InputError(
                 f"{name}: {key} is {now.get(key)} after {FIRST_STEPS} steps and was {value} when it"
-                f" was scored: run `baselines reproduce {name}`. All: {json.dumps(now)}"
+                f" was scored on {scores['hardware']}: if this is another processor, which rounds "
+                f"otherwise, confirm it there, else run `baselines reproduce {name}`. All: "
+                f"{json.dumps(now)}"
             )

@@ -376,6 +376,9 @@ def count_launches(project: Path, **changes) -> int:
         ("text_classification", LAYERS_OF_MINILM, "mixed_bfloat16", True, 125),
         ("text_classification", LAYERS_OF_MINILM, "float32", "optimizer", 845),
         ("text_classification", LAYERS_OF_MINILM, "mixed_bfloat16", "optimizer", 1000),
+        ("reading_comprehension", 2, "float32", True, 110),
+        ("reading_comprehension", 2, "float32", "optimizer", 485),
+        ("seq2seq", 2, "float32", "optimizer", 445),
     ],
 )
 def test_a_step_starts_few_operations(template, layers, precision, xla, most, tmp_path):
