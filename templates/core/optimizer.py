@@ -53,7 +53,7 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
     The gradient is summed over all replicas, then clipped. All weights decay, except biases and the
     scales of normalizations.
     """
-    settings, steps = training.settings, training.planned_steps  # of all epochs
+    settings, steps = training.settings, training.planned_steps  # all epochs, not `steps`
     replicas = training.strategy.num_replicas_in_sync
     factor = float(replicas) if settings.devices.scale_learning_rate else 1.0
     peak, warm_up_steps = settings.learning_rate * factor, int(settings.warm_up * steps)

@@ -24,7 +24,7 @@ class WindowGenerator(DataGenerator):
         labels: False for prediction.
     """
 
-    of_items = ("windows", "labels")
+    of_items = ("windows", "labels")  # have one entry for each window, for extras/cache
     learns_unlabelled = True  # `labels` may be False in training, for extras/regularization
 
     def __init__(

@@ -93,8 +93,8 @@ def predict_triples(
 ) -> Candidates:
     """Return the candidates of every example: triples with probabilities, best first.
 
-    Windows of one text are merged: a triple found in several has its highest score. Arguments as
-    in `predict_windows`.
+    Windows of one text are merged: a triple found in several has its highest score. With `keep_all`
+    there is no limit to the triples of a text; `progress` is the title of a progress bar.
     """
     decode = partial(decode_window, predicates=generator.predicates)
     merged = predict_windows(predictor, generator, decode, keep_all, progress)
