@@ -108,7 +108,7 @@ def compare_steps(name: str, scores: dict, now: dict) -> None:
         if not same:
             raise InputError(
                 f"{name}: {key} is {now.get(key)} after {FIRST_STEPS} steps and was {value} when it"
-                f" was scored on {scores['hardware']}: if this is another processor, which rounds "
+                f" was scored on {scores.get('hardware', 'another machine')}: if this is another processor, which rounds "
                 f"otherwise, confirm it there, else run `baselines reproduce {name}`. All: "
                 f"{json.dumps(now)}"
             )
