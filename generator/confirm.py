@@ -106,9 +106,9 @@ def compare_steps(name: str, scores: dict, now: dict) -> None:
         else:
             same = math.isclose(now.get(key, math.nan), value, rel_tol=SAME_LOSS)
         if not same:
+            machine = scores.get("hardware", "another machine")
             raise InputError(
                 f"{name}: {key} is {now.get(key)} after {FIRST_STEPS} steps and was {value} when it"
-                f" was scored on {scores.get('hardware', 'another machine')}: if this is another processor, which rounds "
-                f"otherwise, confirm it there, else run `baselines reproduce {name}`. All: "
-                f"{json.dumps(now)}"
+                f" was scored on {machine}: if this is another processor, which rounds otherwise, "
+                f"confirm it there, else run `baselines reproduce {name}`. All: {json.dumps(now)}"
             )
