@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,8 +168,9 @@ def write_submission(
         for query in queries
     }
     asked = [row[header[0]].strip() for row in rows]
-    if twice := [query for number, query in enumerate(asked) if query in asked[:number]][:1]:
-        raise InputError(f"{sample} has the query {twice[0]!r} twice: keep one row of each.")
+    query, count = Counter(asked).most_common(1)[0]
+    if count > 1:
+        raise InputError(f"{sample} has the query {query!r} twice: keep one row of each.")
     if unknown := [query for query in asked if query not in ranked]:
         raise InputError(f"{sample} has the query {unknown[0]!r}, which was not ranked: rank it.")
     if left := ranked.keys() - {*asked}:
