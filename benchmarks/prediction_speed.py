@@ -285,7 +285,7 @@ def make_runs(settings: Any, labels: dict, build: Callable[[Any, Any], Any], **o
 def open_relations(arguments: Namespace) -> tuple[Callable[[Any], list[dict]], Sequence[Any]]:
     """Return what predicts, and the examples."""
     models, runs = make_relation_runs(arguments)
-    from task.decode import LOWEST_SCORE, above, prediction_records
+    from task.decode import LOWEST_LOGIT, above, prediction_records
     from task.prediction import predict
     from task.records import read_examples
 
@@ -295,7 +295,7 @@ def open_relations(arguments: Namespace) -> tuple[Callable[[Any], list[dict]], S
             starts = np.arange(2 * layer.heads) < layer.heads
             layer.projection.set_weights([arrays[f"{name}_kernel"], arrays[f"{name}_bias"]])
             # The peer keeps triples above 0; ours keeps lower scores too, to tune a threshold.
-            bias = arrays[f"{name}_type_bias"] + LOWEST_SCORE * starts
+            bias = arrays[f"{name}_type_bias"] + LOWEST_LOGIT * starts
             layer.types.set_weights([arrays[f"{name}_types"], bias])
 
     def describe(examples: Sequence[Any]) -> list[dict]:
@@ -374,7 +374,7 @@ def choose_shifts(
 def open_questions(arguments: Namespace) -> tuple[Callable[[Any], list[dict]], Sequence[Any]]:
     """Return what predicts, and the examples."""
     settings = read_project_settings(arguments)
-    from task.decode import prediction_records
+    from formats.records import prediction_records
     from task.model import build_models
     from task.prediction import predict
     from task.records import read_examples

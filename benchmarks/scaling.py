@@ -98,7 +98,7 @@ def measure_worker(arguments: argparse.Namespace) -> None:
 
     from core.base.files import project_path
     from core.base.settings import read_settings
-    from core.base.workers import is_chief, wait_for_workers
+    from core.base.workers import all_workers, is_chief
     from core.devices.precision import set_seed_and_precision
     from core.devices.strategy import global_batch_size, make_strategy
     from core.encoders.encoder import load_encoder, load_tokenizer
@@ -154,7 +154,7 @@ def measure_worker(arguments: argparse.Namespace) -> None:
             "share_of_the_sum": seconds["seconds_of_the_sum"] / seconds["seconds_of_a_step"],
         }
         arguments.worker.write_text(json.dumps(found), encoding="utf-8")
-    wait_for_workers()
+    all_workers().close()
 
 
 def seconds_of(function: Callable[[], object]) -> float:

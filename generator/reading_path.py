@@ -16,13 +16,15 @@ BEGIN, END = "<!-- reading: begin -->", "<!-- reading: end -->"
 GLOSSARY_BEGIN, GLOSSARY_END = "<!-- glossary: begin -->", "<!-- glossary: end -->"
 # The README and the key of its language in glossary.toml.
 READMES = {"README.md": "text", "README_zh.md": "text_zh"}
-# What trains the model, in the order of train.py: settings, batches, examples, layers, step, model,
+# What trains the model, in the order of train.py: settings, batches, examples, model, layers, step,
 # optimizer. Files of task/ that are not named come after it: predictions and scores.
-BEFORE = ("task/__init__.py", "task/settings.py", "core/batches.py", "core/windows.py")
+BEFORE = ("task/settings.py", "core/batches.py", "core/windows.py")
 DATA = ("task/data.py", "task/masking.py", "task/denoising.py")
 LAYERS = ("core/layers/pointers.py", "core/layers/crf.py", "core/layers/language_model.py")
-MODEL = ("core/step.py", "task/model.py", "core/optimizer.py")
-TRAINING = ("train.py", *BEFORE, *DATA, *LAYERS, *MODEL)
+TRAINING = (
+    *("train.py", *BEFORE, *DATA, "task/model.py", *LAYERS),
+    *("core/step.py", "core/optimizer.py"),
+)
 ORDER = (*TRAINING, "task/decode.py")
 # The format of files, and prediction by saved runs: read by those who change them.
 APART = ("task/records.py", "task/loading.py", "task/prediction.py")
@@ -34,7 +36,7 @@ IF_USED = ("core/windows.py", *LAYERS)
 def reading_path(root: Path, template: str) -> dict[str, Path]:
     """Return name -> file of the reading path of a project, in reading order."""
     project = template_project(root, template)
-    task = {f"task/{path.name}": path for path in sorted((project / "task").glob("*.py"))}
+    task = {f"task/{path.name}": path for path in sorted((project / "task").glob("[!_]*.py"))}
     files = {"train.py": project / "train.py"}
     files |= {name: path for name, path in task.items() if name not in APART}
     wanted = {module for path in files.values() for module, _ in imports_of(path)}

@@ -29,11 +29,11 @@ sys.argv = ["train.py", *sys.argv[3:]]
 
 import train  # noqa: E402
 from core.base import workers  # noqa: E402
-from core.fast import many_heads  # noqa: E402
+from core.fast import one_pass  # noqa: E402
 from core.prediction.predictor import Predictor  # noqa: E402
 from core.training import Training  # noqa: E402
 
-many_heads.MANY = plan.get("many_heads", many_heads.MANY)
+one_pass.MANY = plan.get("many_heads", one_pass.MANY)
 
 
 def die() -> None:
@@ -48,7 +48,7 @@ class KillAt(keras.callbacks.Callback):
         self.run = run
 
     def on_train_batch_end(self, batch, logs=None):
-        mine = plan.get("kill_worker", 0) == workers.worker_number()
+        mine = plan.get("kill_worker", 0) == workers.all_workers().number
         if mine and self.run.position.updates == plan.get("kill_at"):
             die()
         if mine and self.run.position.updates == plan.get("end_at"):
@@ -125,7 +125,7 @@ def predict(training: Training) -> dict[str, np.ndarray]:
     records = training.scorer.score_dev().predictions
     Predictor.batches = batches
     arrays = {"records": json.dumps(records)}
-    turns = itertools.chain.from_iterable(itertools.zip_longest(*workers.gather(own)))
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*workers.all_workers().gather(own)))
     for number, (positions, outputs) in enumerate(filter(None, turns)):
         arrays[f"positions/{number}"] = positions
         for name, value in outputs.items():
@@ -183,7 +183,7 @@ def observe(training: Training, fit, callbacks) -> None:
     untouched = all(np.array_equal(fed, copy) for fed, copy in probe.fed)
     wanted = {epoch: count_rows(train_batches.batches(epoch)) for epoch in range(epochs)}
     own = {epoch: count_rows(probe.consumed[epoch]) for epoch in wanted}
-    everywhere = workers.gather(own)
+    everywhere = workers.all_workers().gather(own)
     consumed = {epoch: sum((one[epoch] for one in everywhere), Counter()) for epoch in wanted}
     once = {epoch: consumed[epoch] == wanted[epoch] for epoch in wanted}
     if not workers.is_chief():
@@ -194,7 +194,7 @@ def observe(training: Training, fit, callbacks) -> None:
         **arrays,
         untouched=untouched,
         fed=len(probe.fed),
-        workers=workers.worker_count(),
+        workers=workers.all_workers().count,
         each_once=[once[epoch] for epoch in range(epochs)],
         examples=train_batches.size,
         steps=position.updates,

@@ -18,7 +18,7 @@ from pydantic_settings import CliApp  # noqa: E402
 from small_models import CrossEntropy, compile_models  # noqa: E402
 
 from core.base.settings import CoreSettings, with_tables  # noqa: E402
-from core.base.workers import is_chief, wait_for_workers  # noqa: E402
+from core.base.workers import all_workers, is_chief  # noqa: E402
 from core.batches import DataGenerator  # noqa: E402
 from core.devices.strategy import make_strategy  # noqa: E402
 from core.step import Logits, Models, TrainingModel  # noqa: E402
@@ -106,7 +106,7 @@ def main() -> None:
     if is_chief():
         replicas = strategy.num_replicas_in_sync
         np.savez(record, replicas=replicas, **arrays)
-    wait_for_workers()
+    all_workers().close()
 
 
 main()

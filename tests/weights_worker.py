@@ -16,7 +16,7 @@ sys.path.insert(0, str(project))
 sys.argv = ["train.py", *sys.argv[2:]]
 
 import train  # noqa: E402
-from core.step import inputs_of, number_rows  # noqa: E402
+from core.step import inputs_of, with_row_numbers  # noqa: E402
 from core.training import Training  # noqa: E402
 
 LABELS_OF_TEXTS = "target_labels"  # their losses are sums over tokens
@@ -28,7 +28,7 @@ def fit(training: Training, callbacks: list) -> None:
     lines = (project / "sample" / "train.jsonl").read_text(encoding="utf-8").splitlines()
     weights = np.array([json.loads(line).get("weight", 1.0) for line in lines])
     positions, _ = batches.plan(0)[0]
-    records = getattr(batches, "example_of", np.arange(len(lines)))
+    records = getattr(batches, "record_of", np.arange(len(lines)))
     own = weights[np.asarray(records)[positions]]
     assert len({*own.tolist()}) > 2, "records of one weight show nothing"
 
@@ -39,7 +39,7 @@ def fit(training: Training, callbacks: list) -> None:
     np.testing.assert_allclose(batch["loss_weight"], own / count, rtol=1e-6)
 
     arrays = {name: tf.constant(array) for name, array in batch.items()}
-    found, losses = model.gradients(number_rows(arrays))
+    found, losses = model.gradients(with_row_numbers(arrays))
     expected = [np.zeros(variable.shape, np.float64) for variable in model.trainable_variables]
     for row, weight in enumerate(own):
         single = {name: array[row : row + 1] for name, array in arrays.items()}

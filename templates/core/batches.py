@@ -31,7 +31,7 @@ class DataGenerator(BatchPlan):
     def batches(self, epoch: int | None, skip: int = 0) -> Iterator[Batch]:
         """Yield the batches of an epoch; None: those of prediction, shortest examples first.
 
-        Each has `loss_weight` `[rows]`: the weight of the record / `count_targets`, and 0 for
+        Each has `loss_weight` `[rows]`: the weight of the record / `loss_divisor`, and 0 for
         filler examples. So the loss of a batch is the sum of loss * `loss_weight`.
 
         Args:
@@ -41,10 +41,10 @@ class DataGenerator(BatchPlan):
         for positions, length in self.plan(epoch)[skip:]:
             filled, weights = self.fill(positions, epoch)
             batch = self.make_batch(filled, length)
-            weights /= self.count_targets(batch, len(positions))
+            weights /= self.loss_divisor(batch, len(positions))
             yield {**batch, "loss_weight": weights.astype(np.float32)}
 
-    def count_targets(self, batch: Batch, real: int) -> int:
+    def loss_divisor(self, batch: Batch, real: int) -> int:
         """Return what the summed loss is divided by: the real examples, without filler."""
         return real
 

@@ -13,7 +13,7 @@ class WindowGenerator(DataGenerator):
     """Batches of windows of texts; a task defines the labels of one window.
 
     A window is a row of a batch, which `DataGenerator` calls an example. `self.examples` are
-    records; `example_of[n]` is the number of the record that window n belongs to.
+    records; `record_of[n]` is the number of the record that window n belongs to.
 
     Args:
         examples: records with a `text`.
@@ -41,10 +41,12 @@ class WindowGenerator(DataGenerator):
         length, overlap = settings.max_length, settings.window_overlap
         windows = split_into_windows(tokenizer, texts, length, overlap, progress="encode")
         self.windows = [window for group in windows for window in group]
-        self.example_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
+        self.record_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
         super().__init__([*map(len, self.windows)], batch_size, settings.buckets, settings.seed)
-        pairs = zip(self.example_of, self.windows, strict=True) if labels else ()
-        self.labels = [self.label_window(self.examples[number], window) for number, window in pairs]
+        self.labels: list[Any] = []
+        if labels:
+            owners = [self.examples[number] for number in self.record_of]
+            self.labels = [*map(self.label_window, owners, self.windows)]
         self.measure()
 
     def label_window(self, example: Any, window: Window) -> Any:

@@ -35,6 +35,7 @@ DOOR = "core.base.extras"
 # Left out of the projects that have no use for them: nothing else of core may want them.
 HEADS = {"core.layers.pointers", "core.layers.pointer_search", "core.layers.language_model"}
 HEADS |= {"core.layers.crf", "core.layers.global_pointer", "core.layers.rotary"}
+HEADS |= {"core.layers.many_heads"}
 
 
 def find_modules() -> dict[str, list[Path]]:

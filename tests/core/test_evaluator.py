@@ -61,7 +61,6 @@ def test_of_equal_scores_the_latest_weights_are_kept_and_patience_counts(tmp_pat
     evaluator = make_evaluator(tmp_path)
     monkeypatch.setattr(evaluator, "dev_loss", lambda: math.inf)  # of packed rows, say
     evaluator.patience = 3
-    evaluator.set_model(evaluator.inference_model)
     kernel, position = evaluator.inference_model.layers[0].kernel, evaluator.run.position
     for value, f1, waited in ((1.0, 0.0, 0), (2.0, 0.0, 1), (3.0, 0.5, 0), (4.0, 0.5, 1)):
         kernel.assign(np.full((2, 1), value))

@@ -239,7 +239,7 @@ def test_an_output_may_be_cut(tmp_path):
         process.stdout.close()
         said = process.stderr.read()
     assert process.returncode == 1 and "Traceback" not in said and "Exception" not in said
-    assert said == "error: the output was closed, as `head` does.\n"
+    assert said == "error: the output is closed: did the next program, such as `head`, end early?\n"
     # Another pipe that breaks is an error that must be seen.
     done = subprocess.run([*command, "other"], env=environment, capture_output=True, text=True)
     assert done.returncode == 1 and "BrokenPipeError" in done.stderr

@@ -1,5 +1,6 @@
 """What GPUs need, on CPUs: the line about an unused card, float16, XLA, few operations."""
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -279,7 +280,7 @@ def test_layers_that_are_alike_share_a_program_and_others_do_not():
     assert kind_of(first) == kind_of(second)
     third._self_attention_layer._dropout_layer.rate = 0.5  # set on a built layer
     assert kind_of(first) != kind_of(third)
-    programs = LayerPrograms(True)
+    programs = LayerPrograms()
     hidden = np.ones((2, 3, 4), "float32")
     with programs.used():
         outputs = [layer(hidden) for layer in layers]
@@ -328,14 +329,14 @@ class Outer(Counting):
 def test_dropout_of_a_layer_that_is_not_compiled_draws_what_it_draws_without_xla():
     layer, inputs = Outer(), tf.ones((4, 16))
     found = []
-    for wanted in (False, True):
-        with LayerPrograms(wanted).used(), Masks(tf.constant(0), tf.range(4)).drawn():
+    for programs in (contextlib.nullcontext(), LayerPrograms().used()):
+        with programs, Masks(tf.constant(0), tf.range(4)).drawn():
             found.append(layer(inputs, training=True).numpy())
     np.testing.assert_array_equal(*found)
 
 
 def test_layers_with_a_state_are_not_compiled():
-    programs = LayerPrograms(True)
+    programs = LayerPrograms()
     counting, noisy = Counting(), Noisy()
     with programs.used():
         values = [float(counting(tf.zeros(1))[0]) for _ in range(3)]

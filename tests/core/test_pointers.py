@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from core.fast import many_heads
+from core.fast import one_pass
 from core.fast.transformer import MASKED
-from core.layers import pointers
+from core.layers import many_heads, pointers
 from core.layers.global_pointer import EfficientGlobalPointer, GlobalPointer
 from core.layers.pointer_search import best_spans, score_pairs
 from core.layers.pointers import PairScores, SparseMultilabelLoss
@@ -311,7 +311,7 @@ def test_many_heads_learn_the_same_one_after_another(random, mask, monkeypatch, 
         labels[labels[..., 0] > labels[..., 1]] = -1
     found = []
     for many in (HEADS + 1, HEADS):
-        monkeypatch.setattr(many_heads, "MANY", many)
+        monkeypatch.setattr(one_pass, "MANY", many)
         with tf.GradientTape() as tape:
             tape.watch(hidden)
             parts = layer(hidden)
@@ -319,7 +319,7 @@ def test_many_heads_learn_the_same_one_after_another(random, mask, monkeypatch, 
             scores = PairScores(spans)(parts, mask)
             # Many heads learn from the parts: these scores would give another loss.
             given = scores if many > HEADS else scores * 0
-            loss = SparseMultilabelLoss()(given, labels, weight, **made_of)
+            loss = many_heads.ManyHeadsLoss()(given, labels, weight, **made_of)
         gradients = tape.gradient(loss, [hidden, *layer.trainable_variables])
         found.append([loss, *gradients])
         expected = closed_form(scores.numpy(), labels, weight)
@@ -344,7 +344,7 @@ def test_many_heads_of_a_long_text_need_the_memory_of_one(random, monkeypatch):
             tape.watch(hidden)
             made_of = {"parts": layer(hidden), "padding_mask": mask}
             scores = PairScores()(made_of["parts"], mask)
-            loss = SparseMultilabelLoss()(scores, labels, **made_of)
+            loss = many_heads.ManyHeadsLoss()(scores, labels, **made_of)
         return tape.gradient(loss, hidden)
 
     learn(hidden)
@@ -495,7 +495,9 @@ def test_a_change_of_the_possible_pairs_changes_training_and_prediction(random, 
         length = mask.shape[1]
         return tf.tile((tf.range(length) == 0)[None, :, None], (len(mask), 1, length))
 
-    monkeypatch.setattr(pointers, "possible_pairs", first_token_only)
+    assert many_heads.possible_pairs is pointers.possible_pairs
+    for module in (pointers, many_heads):
+        monkeypatch.setattr(module, "possible_pairs", first_token_only)
     parts = EfficientGlobalPointer(HEADS, SIZE)(random.normal(size=(BATCH, LENGTH, WIDTH)))
     labels = np.zeros((BATCH, HEADS, 1, 2), "int32")
     made_of = {"parts": parts, "padding_mask": mask, "spans": True}
@@ -503,8 +505,8 @@ def test_a_change_of_the_possible_pairs_changes_training_and_prediction(random, 
     assert (scores.numpy()[:, :, 1:] == MASKED).all()
     losses = []
     for many in (HEADS + 1, HEADS):
-        monkeypatch.setattr(many_heads, "MANY", many)
-        losses.append(SparseMultilabelLoss()(scores, labels, **made_of).numpy())
+        monkeypatch.setattr(one_pass, "MANY", many)
+        losses.append(many_heads.ManyHeadsLoss()(scores, labels, **made_of).numpy())
     np.testing.assert_allclose(*losses, rtol=1e-5)
     cells = best_spans([parts], mask, most=3)[1].numpy() % LENGTH**2
     assert (cells < LENGTH).all(), "spans from the first token"

@@ -141,7 +141,7 @@ def assert_same(kept: TripleGenerator, plain: TripleGenerator) -> None:
             assert one[name].dtype == two[name].dtype, name
             np.testing.assert_array_equal(one[name], two[name], err_msg=name)
     assert kept.signature(4) == plain.signature(4)
-    assert list(kept.example_of) == list(plain.example_of)
+    assert list(kept.record_of) == list(plain.record_of)
     for one, two in zip(kept.windows, plain.windows, strict=True):
         assert type(one) is type(two) and one.reach == two.reach
         assert one.starts.tolist() == two.starts.tolist() and one.ends.dtype == two.ends.dtype

@@ -274,8 +274,8 @@ def assert_same(kept: Any, plain: Any) -> None:
         assert made
         assert_equal(made, list(plain.batches(epoch)))
     assert kept.signature(4) == plain.signature(4)
-    if hasattr(plain, "example_of"):
-        assert list(kept.example_of) == list(plain.example_of)
+    if hasattr(plain, "record_of"):
+        assert list(kept.record_of) == list(plain.record_of)
     assert list(kept.examples) == list(plain.examples)
 
 

@@ -14,7 +14,7 @@ use_template("named_entity_recognition")
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from core.exact.dropout import Dropout, Masks, place_dropout  # noqa: E402
-from core.step import Models, inputs_of, number_rows  # noqa: E402
+from core.step import Models, inputs_of, with_row_numbers  # noqa: E402
 from extras.regularization.head_samples import HeadSamples, sample_head  # noqa: E402
 from extras.regularization.regularization import Regularization  # noqa: E402
 from extras.regularization.regularized_gradients import RegularizedGradients  # noqa: E402
@@ -96,7 +96,7 @@ def gradients(tagger: str, accumulation: int = 1, xla: bool = False, **parts) ->
 
     make = regularized if parts else None
     models.training.compile(keras.optimizers.SGD(), accumulation, xla=xla, make_gradients=make)
-    found, _ = models.training.batch_gradients(number_rows(make_batch(tagger)))
+    found, _ = models.training.batch_gradients(with_row_numbers(make_batch(tagger)))
     return [tf.convert_to_tensor(gradient).numpy() for gradient in found]
 
 

@@ -267,8 +267,9 @@ def environment(monkeypatch):
 
 def test_without_a_cluster_a_process_stands_alone(environment):
     assert cluster.find_cluster(12345) is None
-    assert (workers.worker_count(), workers.worker_number()) == (1, 0)
-    assert workers.gather("a") == ["a"] and workers.broadcast("b") == "b" and workers.is_chief()
+    single = workers.all_workers()
+    assert (single.count, single.number, single.gather("a")) == (1, 0, ["a"])
+    assert workers.broadcast("b") == "b" and workers.is_chief()
     environment("TF_CONFIG", json.dumps(ALONE))
     assert cluster.find_cluster(12345) is None
 
@@ -467,11 +468,11 @@ def test_a_worker_parts_when_all_have_come_to_their_end(monkeypatch):
     monkeypatch.setattr(joined, "gather", gather, raising=False)
     monkeypatch.setattr(workers, "_workers", joined)
     answers[:] = [[None, None], gone]
-    workers.wait_for_workers()
+    workers.all_workers().close()
     assert not answers
     answers[:] = [gone]
     with pytest.raises(tf.errors.UnavailableError):
-        workers.wait_for_workers()
+        workers.all_workers().close()
 
 
 def test_a_lost_worker_is_explained_and_nothing_else(monkeypatch):

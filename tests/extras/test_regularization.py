@@ -16,7 +16,7 @@ from core.batches import DataGenerator
 from core.exact.dropout import Masks, place_dropout
 from core.fast.transformer import LayerNormalization, exact_gelu_function
 from core.scores.evaluation import DevScorer, Evaluation
-from core.step import Logits, TrainingModel, inputs_of, number_rows
+from core.step import Logits, TrainingModel, inputs_of, with_row_numbers
 from extras.regularization import hooks
 from extras.regularization.regularization import (
     Adversary,
@@ -89,7 +89,7 @@ def found_gradients(regularization, accumulation=1, dropout=0.0) -> tuple[list, 
         awp = dataclasses.replace(awp, kernels=kernels_of(encoder))
         regularization = dataclasses.replace(regularization, weight_adversary=awp)
     compile_with(model, regularization, accumulation)
-    gradients, losses = model.batch_gradients(number_rows(make_batch()))
+    gradients, losses = model.batch_gradients(with_row_numbers(make_batch()))
     return [gradient.numpy() for gradient in gradients], losses
 
 
@@ -254,7 +254,9 @@ def test_virtual_adversary_agrees_with_an_eager_reference(dropout, accumulation)
     regularization = Regularization(embeddings=table, virtual_adversary=virtual, scores=scores)
     compile_with(model, regularization, accumulation)
     model.optimizer.iterations.assign(4)
-    batch = {name: array for name, array in number_rows(make_batch()).items() if name != "labels"}
+    batch = {
+        name: array for name, array in with_row_numbers(make_batch()).items() if name != "labels"
+    }
     found = [gradient.numpy() for gradient in model.batch_gradients.without_labels(batch)]
 
     model, encoder, logits = make_model(dropout)

@@ -166,7 +166,7 @@ class Batches:
     def __init__(self, data: Any, template: str, example: Any, kinds: Any) -> None:
         starts, ends = (np.array(column) for column in zip(*SPANS, strict=True))
         self.windows = [Window(np.arange(5), starts, ends, (0, len(TEXT)))]
-        self.examples, self.example_of = [example], [0]
+        self.examples, self.record_of = [example], [0]
         self.data, self.template, self.kinds = data, template, kinds
         self.labels = [self.label_window(example, self.windows[0])]
 

@@ -66,7 +66,7 @@ def test_the_bounds_of_decoding_stand_in_its_readme(template):
     files = [*project.glob("task/*.py"), *project.glob("library/*.py")]
     code = "".join(file.read_text(encoding="utf-8") for file in files)
     bounds = dict(re.findall(r"^([A-Z_]+) = (-?[\d.]+)$", code, flags=re.M))
-    logit = bounds.get("LOWEST_LOGIT", bounds.get("LOWEST_SCORE", 0))
+    logit = bounds.get("LOWEST_LOGIT", 0)
     lowest = 1 / (1 + math.exp(-float(logit)))
     text = " ".join((project / "README.md").read_text(encoding="utf-8").split())
     chinese = (project / "README_zh.md").read_text(encoding="utf-8")

@@ -53,7 +53,8 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
     The gradient is summed over all replicas, then clipped. All weights decay, except biases and the
     scales of normalizations.
     """
-    settings, steps = training.settings, training.planned_steps  # all epochs, not `steps`
+    # Of all epochs, even if the setting `steps` ends the training earlier.
+    settings, steps = training.settings, training.planned_steps
     replicas = training.strategy.num_replicas_in_sync
     factor = float(replicas) if settings.devices.scale_learning_rate else 1.0
     peak, warm_up_steps = settings.learning_rate * factor, int(settings.warm_up * steps)
@@ -61,19 +62,20 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
     # By default `AdamW` of core/fast/adamw.py, in one pass over memory; its epsilon is BERT's.
     return training.optimizer_class(
         learning_rate=schedule,
-        rates=relative_rates(settings, training.models),
+        rates=rate_factors(settings, training.models),
         decay=settings.weight_decay,
         clip_norm=settings.clip_norm,
         **training.optimizer_options,
     )
 
 
-def relative_rates(settings, models: Models) -> dict[str, float]:
+def rate_factors(settings, models: Models) -> dict[str, float]:
     """Return path of a variable -> its learning rate / `learning_rate`.
 
     With the rates 1e-4 of the encoder and 1e-3 of the head these are 1 and 10.
     """
-    # One schedule times these factors. Later lines replace earlier ones.
+    # The rate of the head for all variables, then that of the encoder for its own, then those of
+    # single layers. The optimizer multiplies its one schedule by the returned factors.
     rates = dict.fromkeys(paths_of(models.training), settings.head_learning_rate)
     rates |= dict.fromkeys(paths_of(models.encoder), settings.learning_rate)
     for name, rate in models.learning_rates.items():

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import keras
 import tensorflow as tf
 
-from core.exact.dropout import dropout_masks, number_rows
+from core.exact.dropout import dropout_masks, with_row_numbers
 from core.exact.logits import Logits
 from core.exact.micro_batches import Gradients
 from core.fast.compiled_model import CompiledModel
@@ -20,17 +20,17 @@ NOT_INPUTS = ("loss_weight", "row")
 class TrainingModel(CompiledModel):
     """A functional model whose outputs are losses `[batch]`, one for each loss layer.
 
-    The generator gives each example its `loss_weight`: the weight of its record / `count_targets`
+    The generator gives each example its `loss_weight`: the weight of its record / `loss_divisor`
     of the batch of all replicas. The loss is the sum of losses * weights, so that gradients are
     summed, over replicas and over micro-batches.
 
     `CompiledModel` adds `batch_gradients`, a tf.function that sums `gradients` over micro-batches;
-    `by_variables`, the gradient of a loss for each variable; and `loss_means`, which `fit` prints.
+    `gradient_of`, the gradient of a loss for each variable; and `loss_means`, which `fit` prints.
     """
 
     def train_step(self, batch: dict) -> dict:
         """Update the weights by one batch; `fit` calls this in each replica."""
-        gradients, losses = self.batch_gradients(number_rows(batch))
+        gradients, losses = self.batch_gradients(with_row_numbers(batch))
         self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, clips
         counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # the printed mean is unweighted
         self.loss_means.update_state(losses, counted)
@@ -43,7 +43,7 @@ class TrainingModel(CompiledModel):
             losses = self(inputs_of(batch), training=True)  # `[batch]` by name of the loss layer
             total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
             weighted = tf.reduce_sum(total * batch["loss_weight"])
-        return self.by_variables(weighted, tape), {"loss": total, **losses}
+        return self.gradient_of(weighted, tape), {"loss": total, **losses}
 
 
 def inputs_of(batch: dict) -> dict:

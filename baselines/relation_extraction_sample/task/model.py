@@ -10,7 +10,8 @@ import keras
 
 from core.encoders.encoder import encoder_inputs, hidden_states
 from core.layers.global_pointer import POINTERS
-from core.layers.pointers import PairScores, SparseMultilabelLoss
+from core.layers.many_heads import ManyHeadsLoss
+from core.layers.pointers import PairScores
 from core.step import Logits, Models, TrainingModel
 from task.data import entity_head_count
 from task.settings import Settings
@@ -29,7 +30,8 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
     inputs = encoder_inputs(encoder)
     hidden, mask = hidden_states(encoder, inputs, settings), inputs["padding_mask"]
     size = settings.pointer_size
-    # Rotary: the score of a span may depend on its length. Links reach anywhere, so they have none.
+    # Rotary positions: the score of a span may depend on its length. A link may join tokens at any
+    # distance, so its pointers do without.
     pointers = {
         "entity": pointer(entities, size, name="entity_pointer"),
         "head": pointer(predicates, size, rotary=False, name="head_pointer"),
@@ -41,20 +43,22 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
     inference = keras.Model(inputs, {**parts, "mask": mask}, name="inference")
 
     annotated = keras.Input((predicates,), name="annotated")
-    # Shared entity heads learn from all records, others only from those annotated for them.
-    # `[batch, heads]`: `repeat`, since a predicate has two entity heads, of subject and object.
+    # Weights of the heads `[batch, heads]`. Shared entity heads learn from all records. Otherwise
+    # each predicate has two, subject and object: its weight is repeated.
     shared = settings.entity_heads == "shared"
     entity_weight = None if shared else keras.ops.repeat(annotated, 2, axis=1)
-    losses, scores, label_inputs = {}, {}, {"annotated": annotated}
+    weights = {"entity": entity_weight, "head": annotated, "tail": annotated}
+    label_inputs = {"annotated": annotated}
+    losses, scores = {}, {}
     for name, layer in pointers.items():
         label = keras.Input((layer.heads, None, 2), dtype="int32", name=f"{name}_labels")
         label_inputs[label.name] = label
-        loss_layer = SparseMultilabelLoss(dtype="float32", name=f"{name}_loss")
         spans = name == "entity"
-        weight = entity_weight if spans else annotated
         scores[name] = PairScores(spans, name=f"{name}_scores")(parts[name], mask)
+        # `SparseMultilabelLoss`; a faster way to compute it needs to know what scores are made of.
+        loss_layer = ManyHeadsLoss(dtype="float32", name=f"{name}_loss")
         made_of = {"parts": parts[name], "padding_mask": mask, "spans": spans}
-        losses[loss_layer.name] = loss_layer(scores[name], label, weight, **made_of)
+        losses[loss_layer.name] = loss_layer(scores[name], label, weights[name], **made_of)
     training = TrainingModel({**inputs, **label_inputs}, losses, name="training")
     compared = tuple(Logits(logits, "sigmoid") for logits in scores.values())
     return Models(training, inference, encoder, compared)

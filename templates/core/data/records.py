@@ -120,7 +120,7 @@ def record_weights(batches: Any) -> list[float]:
     if not isinstance(records, Sequence):
         return [1.0] * batches.size
     weights: list[float] = []
-    for row, own in itertools.groupby(getattr(batches, "example_of", range(len(records)))):
+    for row, own in itertools.groupby(getattr(batches, "record_of", range(len(records)))):
         record, count = records[row], len([*own])
         shares = getattr(record, "shares", ()) or [1.0] * count
         weights += [getattr(record, WEIGHT, 1.0) * share for share in shares]

@@ -204,7 +204,7 @@ class Dropout(keras.layers.Dropout):
         return drop(inputs)
 
 
-def number_rows(batch: dict) -> dict:
+def with_row_numbers(batch: dict) -> dict:
     """Return the batch of a replica with `row` `[batch]`: the places of its rows in the whole."""
     rows = tf.shape(batch["loss_weight"])[0]
     context = tf.distribute.get_replica_context()

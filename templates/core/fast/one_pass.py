@@ -5,44 +5,16 @@ longer than the computation. Compiled by XLA, such a chain is one loop.
 """
 
 import functools
+import os
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
 OPTIONS = {"jit_compile": True, "autograph": False}
-
-
-def in_one_pass(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
-    """Return a function that is compiled on a CPU, together with its gradient.
-
-    On a GPU the function is used as it is: it is fast enough there.
-
-    Args:
-        function: from tensors to one tensor, differentiable with respect to each of them.
-    """
-
-    @functools.cache
-    def compile_for(kinds: tuple) -> tuple[Callable, Callable]:
-        @tf.function(**OPTIONS)
-        def gradient(inputs, upstream) -> Any:
-            with tf.GradientTape() as tape:
-                tape.watch(inputs)
-                outputs = function(*inputs)
-            return tape.gradient(outputs, inputs, upstream)
-
-        return tf.function(function, **OPTIONS), gradient
-
-    @tf.custom_gradient
-    def compiled(*inputs) -> tuple:
-        value, gradient = compile_for(kinds_of(*inputs))
-        return value(*inputs), lambda upstream: gradient(inputs, upstream)
-
-    @functools.wraps(function)
-    def chosen(*inputs) -> tf.Tensor:
-        return (function if has_gpu() else compiled)(*inputs)
-
-    return chosen
+# Of so many heads the loss is computed one head after the other; fewer gain little.
+MANY = 12
+# Heads, one for each core; their slopes are summed in order, so that sums don't depend on it.
+AT_ONCE = min(os.cpu_count() or 1, 16)
 
 
 def activate(parts: Callable, inputs: tf.Tensor) -> tuple[tf.Tensor, Callable] | None:
@@ -104,6 +76,12 @@ def sum_powers(scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     powers = tf.exp(scores - top[..., None])
     total = tf.exp(-top) + tf.reduce_sum(powers, axis=-1)
     return top + tf.math.log(total), powers, total
+
+
+def pays(heads: int) -> bool:
+    """Return whether a CPU computes so many heads faster one after the other than at once."""
+    kinds = {device.device_type for device in tf.config.list_logical_devices()}
+    return heads >= MANY and kinds == {"CPU"}
 
 
 def kinds_of(*inputs: tf.Tensor) -> tuple:

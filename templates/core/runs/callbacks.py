@@ -8,7 +8,7 @@ import keras
 
 from core.base.errors import ToldToEnd
 from core.base.settings import CoreSettings
-from core.base.workers import gather, worker_count
+from core.base.workers import all_workers
 from core.runs.run import Run
 
 AGREED_STEPS = 10  # every so many steps, several workers ask whether one was told to end
@@ -61,13 +61,13 @@ class Checkpoint(keras.callbacks.Callback):
         # The last step of an epoch is written by `on_epoch_end`, after its scores.
         if batch + 1 < self.params["steps"]:
             updates = self.run.position.updates
-            asked = worker_count() == 1 or updates % AGREED_STEPS == 0
-            end = asked and any(gather(self.told))
+            asked = all_workers().count == 1 or updates % AGREED_STEPS == 0
+            end = asked and any(all_workers().gather(self.told))
             if end or updates % self.every == 0:
                 self.save(end)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        self.save(any(gather(self.told)))
+        self.save(any(all_workers().gather(self.told)))
 
     def save(self, end: bool) -> None:
         """Write the checkpoint, and end if any worker was told to: all must end together."""

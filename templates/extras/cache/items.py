@@ -156,8 +156,8 @@ def items_of(generator: DataGenerator) -> Iterator[tuple[list, list[int]]]:
 def numbers_of(generator: DataGenerator) -> np.ndarray:
     """Return `[items, 2 + k]`: the position of its example, its length and its sizes."""
     lengths, sizes = generator.lengths, sizes_of(generator)
-    example_of = getattr(generator, "example_of", np.arange(len(lengths)))
-    columns = [np.asarray(example_of), lengths, *(() if sizes is None else sizes.T)]
+    record_of = getattr(generator, "record_of", np.arange(len(lengths)))
+    columns = [np.asarray(record_of), lengths, *(() if sizes is None else sizes.T)]
     return np.stack(columns, axis=1).astype(np.int64)
 
 
@@ -203,7 +203,7 @@ class Items(Rows):
         self.lengths, self.sizes = np.concatenate(lengths), np.concatenate(sizes)
 
     @functools.cached_property
-    def example_of(self) -> np.ndarray:
+    def record_of(self) -> np.ndarray:
         """The position of the example of each item; a training asks for none of them.
 
         Raises:
@@ -226,9 +226,9 @@ class Items(Rows):
         if path.is_file():
             print(f"warning: {path} is damaged: it is deleted, and made anew by the next start.")
             path.unlink(missing_ok=True)
-        example = int(self.example_of[position])
+        example = int(self.record_of[position])
         rows = [row for row, _ in self.encode_anew(self.examples[example : example + 1])]
-        return rows[position - int(np.searchsorted(self.example_of, example))]
+        return rows[position - int(np.searchsorted(self.record_of, example))]
 
     def agree_with(self, rows: Sequence[list]) -> bool:
         """Tell whether the first rows are those that were encoded now."""
@@ -236,8 +236,8 @@ class Items(Rows):
 
     def of(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the positions of the items of some examples, and which of these each is of."""
-        firsts = np.searchsorted(self.example_of, chosen, side="left")
-        counts = np.searchsorted(self.example_of, chosen, side="right") - firsts
+        firsts = np.searchsorted(self.record_of, chosen, side="left")
+        counts = np.searchsorted(self.record_of, chosen, side="right") - firsts
         before = np.repeat(np.cumsum(counts) - counts, counts)
         positions = np.repeat(firsts, counts) + np.arange(counts.sum()) - before
         return positions, np.repeat(np.arange(len(chosen)), counts)
@@ -282,7 +282,7 @@ class ExampleOf(Sequence):
         return len(self.items)
 
     def __getitem__(self, index: Any) -> Any:
-        return self.items.example_of[index]
+        return self.items.record_of[index]
 
 
 def fill(
@@ -290,10 +290,10 @@ def fill(
 ) -> None:
     """Let a generator of the first example be one of all, or of those that were chosen."""
     positions: np.ndarray | None = None
-    example_of: Sequence | np.ndarray = ExampleOf(items)
+    record_of: Sequence | np.ndarray = ExampleOf(items)
     lengths, sizes = items.lengths, items.sizes
     if examples.chosen is not None:
-        positions, example_of = items.of(examples.chosen)
+        positions, record_of = items.of(examples.chosen)
         lengths, sizes = lengths[positions], sizes[positions]
     size, seed = generator.batch_size, settings.seed
     DataGenerator.__init__(generator, lengths, size, settings.buckets, seed)  # type: ignore[arg-type]
@@ -302,7 +302,7 @@ def fill(
         if items[0][entry] is not None:
             setattr(generator, name, Entries(items, entry, positions))
     generator.weights = Weights(items, len(generator.of_items), positions)
-    others = {"examples": examples, "example_of": example_of, "sizes": sizes}
+    others = {"examples": examples, "record_of": record_of, "sizes": sizes}
     vars(generator).update({k: v for k, v in others.items() if hasattr(generator, k)})
     if positions is not None or sizes_of(generator) is not None:
         generator.measure()

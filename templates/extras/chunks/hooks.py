@@ -7,7 +7,7 @@ from typing import Any
 
 from core.base.errors import InputError
 from core.base.settings import RecordSettings
-from core.base.workers import worker_count
+from core.base.workers import all_workers
 from core.batches import DataGenerator
 from extras.chunks.answers import Answers, predict_part
 from extras.chunks.lengths import even_lengths
@@ -67,9 +67,13 @@ def predict_in_chunks(
         InputError: another process predicts this part, or it can't be kept next to OUT.
     """
     plan = _plans[0]
-    if worker_count() > 1 or plan.out.exists() and not plan.out.is_file():
+    if all_workers().count > 1 or plan.out.exists() and not plan.out.is_file():
         if plan.part:
-            what = "several workers" if worker_count() > 1 else f"{plan.out}, which is not a file,"
+            what = (
+                "several workers"
+                if all_workers().count > 1
+                else f"{plan.out}, which is not a file,"
+            )
             raise InputError(f"--part is not for {what}: name a file, and leave the cluster.")
         return None
     if plan.part is None and len(examples) <= plan.chunk:

@@ -25,7 +25,7 @@ import tensorflow as tf
 from core.base.errors import InputError, gist
 from core.base.files import PROJECT, file_hash, project_path
 from core.base.settings import CoreSettings, flatten
-from core.base.workers import OneProcess, gather, is_chief, join_workers, wait_for_workers
+from core.base.workers import OneProcess, all_workers, is_chief, join_workers
 from core.encoders.encoder import download
 from core.runs.code_hash import code_hashes
 from core.runs.opening import FREE_SETTINGS
@@ -315,7 +315,7 @@ def refuse_differences(settings: CoreSettings) -> None:
         InputError: they differ; raised on all workers.
     """
     try:
-        chief, *others = gather(describe_training(settings))
+        chief, *others = all_workers().gather(describe_training(settings))
     except tf.errors.OpError as error:
         if isinstance(error, LOST):
             raise
@@ -325,7 +325,7 @@ def refuse_differences(settings: CoreSettings) -> None:
         ) from error
     sentence = next(filter(None, (compare(chief, *other) for other in enumerate(others, 1))), None)
     if sentence:
-        wait_for_workers()  # a worker that left now would leave the others without an explanation
+        all_workers().close()  # a worker that left now would leave the others without a reason
         raise InputError(f"{sentence}: all workers need the same settings, data and code.")
 
 

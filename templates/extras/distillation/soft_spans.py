@@ -18,8 +18,6 @@ from keras import ops
 from core.base.errors import InputError
 from core.base.replace_class import replace_class
 from core.exact.dropout import named_layers
-from core.fast.many_heads import split_pairs
-from core.fast.one_pass import log_one_plus_sum_exp
 from core.fast.transformer import MASKED
 from core.step import Models
 from core.training import Training
@@ -60,7 +58,7 @@ def with_probabilities(batches: Any) -> Any:
         batches: a `WindowGenerator` with the labels of pointers.
     """
     changed = {}
-    for place, number in enumerate(batches.example_of):
+    for place, number in enumerate(batches.record_of):
         example = batches.examples[number]
         if example.levels:
             changed[place] = soft_labels(batches, example, batches.windows[place])
@@ -163,25 +161,23 @@ class SoftPairs(keras.layers.Layer):
     def call(
         self, scores: Tensor, labels: Tensor, head_weight: Tensor | None = None, **_: Any
     ) -> Tensor:
-        """Return the sum over heads of the loss of each example.
+        """Return the loss of each example, of labels as `pack` returns them.
+
+        Without the other arguments no faster way is taken, which knows no probabilities.
+        """
+        return super().call(scores, labels, head_weight)
+
+    def split_pairs(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return scores - log t of the pairs that may be true, and all scores, theirs + log(1 - t).
 
         Args:
-            scores: `[batch, heads, length, length]`, impossible pairs far below zero.
-            labels: `[batch, heads, pairs, 2]`, as `pack` returns them; -1 fills the unused ones.
-            head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
+            scores: `[rows, length, length]`.
+            labels: `[rows, pairs, 2]`, as `pack` returns them; -1 fills the unused ones.
         """
-        heads, length = labels.shape[1], ops.shape(scores)[-1]
-        scores = ops.reshape(ops.cast(scores, "float32"), (-1, length, length))
-        labels, shares = unpack(ops.reshape(labels, (-1, ops.shape(labels)[2], 2)))
-        # log(1 - t), which is added to the scores of the pairs that may be true.
+        labels, shares = unpack(labels)
         falsely = ops.where(shares < 1, ops.log1p(-ops.minimum(shares, 1 - 2.0**-24)), MASKED)
-        true_scores, others = split_pairs(scores, labels, falsely)
-        loss = log_one_plus_sum_exp(ops.reshape(others, (-1, length * length)))
-        loss += log_one_plus_sum_exp(ops.log(shares) - true_scores)
-        loss = ops.reshape(loss, (-1, heads))
-        if head_weight is not None:
-            loss *= ops.cast(head_weight, "float32")
-        return ops.sum(loss, axis=1)
+        true_scores, others = super().split_pairs(scores, labels, falsely)
+        return true_scores - ops.log(shares), others
 
 
 def is_pointer_loss(layer: keras.layers.Layer) -> bool:

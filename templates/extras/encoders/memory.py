@@ -6,7 +6,7 @@ import keras
 
 from core.base.settings import CoreSettings
 from core.exact.dropout import named_layers
-from core.fast.many_heads import AT_ONCE, pays
+from core.fast.one_pass import AT_ONCE, pays
 from core.step import Models
 
 GIBIBYTE = 1 << 30

@@ -15,9 +15,9 @@ import tensorflow as tf
 from core.base.errors import InputError
 from core.base.settings import CoreSettings
 from core.fast.layer_programs import compiled_alone
-from core.fast.one_pass import in_one_pass
 from core.fast.transformer import LayerNormalization, TransformerLayer, hide
 from extras.encoders.fields import GELU, Fields
+from extras.encoders.one_pass import in_one_pass
 from extras.encoders.postnorm import (
     activation_function,
     distances,

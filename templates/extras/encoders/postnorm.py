@@ -13,7 +13,6 @@ import numpy as np
 import tensorflow as tf
 
 from core.base.replace_class import replace_class
-from core.fast.one_pass import in_one_pass
 from core.fast.transformer import (
     LayerNormalization,
     SelfAttention,
@@ -23,6 +22,7 @@ from core.fast.transformer import (
     tanh_gelu_function,
 )
 from extras.encoders.fields import GELU, TANH_GELU
+from extras.encoders.one_pass import in_one_pass
 from extras.encoders.weights import Weights
 
 SEGMENTS = "embeddings.token_type_embeddings.weight"

@@ -13,7 +13,7 @@ import numpy as np  # noqa: E402
 import train  # noqa: E402
 from core.base.errors import InputError, command  # noqa: E402
 from core.base.settings import read_settings  # noqa: E402
-from core.base.workers import worker_count  # noqa: E402
+from core.base.workers import all_workers  # noqa: E402
 from core.devices.strategy import make_strategy  # noqa: E402
 from core.runs.finishing import end_training, finish_run  # noqa: E402
 from core.runs.opening import open_run  # noqa: E402
@@ -42,7 +42,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
-    if worker_count() > 1:
+    if all_workers().count > 1:
         raise InputError(
             f"folds.count = {count} trains one fold after another on one machine: leave the "
             "cluster, or train each worker's own runs with strategy = single."

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from core.base.errors import EndedWell, InputError, ToldToEnd, gist
 from core.base.files import read_json_lines
-from core.base.workers import broadcast, gather, is_chief
+from core.base.workers import all_workers, broadcast, is_chief
 from core.batches import DataGenerator
 from core.runs.checkpoints import Position, checkpoint_variables
 from core.runs.run import Run
@@ -303,7 +303,7 @@ class OrbitTraining:
         if self.scores and self.schedule.is_scored(position.updates):
             self.controller.evaluate()
         self.clock = time.perf_counter()
-        told_to_end = any(gather(self.preempted))
+        told_to_end = any(all_workers().gather(self.preempted))
         if told_to_end or self.schedule.ends_epoch(position.updates):
             self.controller.save_checkpoint()
         if told_to_end:

@@ -68,6 +68,7 @@ CHANGED: dict[str, type[ChangedLoss]] = {
     "SigmoidLoss": FocalSigmoidLoss,
     "MarginalSpanLoss": FocalAnswerLoss,
     "SparseMultilabelLoss": PairLoss,
+    "ManyHeadsLoss": PairLoss,
     "CrfLoss": TagLoss,
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from core.exact.dropout import dropout_masks, number_rows
+from core.exact.dropout import dropout_masks, with_row_numbers
 from core.exact.micro_batches import Gradients, graph_of
 from core.fast.layer_programs import compiled_layers
 from core.step import Logits, inputs_of
@@ -54,7 +54,7 @@ class RegularizedGradients:
         batch, unlabelled = split_unlabelled(batch)
         gradients, losses = self.with_labels(batch)
         if self.regularization.virtual_adversary:
-            others = self.without_labels(number_rows(unlabelled) if unlabelled else batch)
+            others = self.without_labels(with_row_numbers(unlabelled) if unlabelled else batch)
             gradients = [one + other for one, other in zip(gradients, others, strict=True)]
         return gradients, losses
 
@@ -123,7 +123,7 @@ class RegularizedGradients:
                 slope = tf.convert_to_tensor(inner.gradient(loss, table))
                 penalty = tf.reduce_sum(tf.stop_gradient(direction) * slope)
                 loss += self.regularization.gradient_penalty * penalty
-        return self.model.by_variables(loss, tape), {"loss": total, **losses}
+        return self.model.gradient_of(loss, tape), {"loss": total, **losses}
 
     def losses(self, batch: dict, shifts: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict]:
         """Return the loss of each example `[batch]`, and its parts by name."""
@@ -165,7 +165,7 @@ class RegularizedGradients:
             change = self.distance(here, self.shifted(read, others), batch)
             loss = tf.reduce_sum(change * batch["loss_weight"])
             loss *= adversary.weight
-        return self.model.by_variables(loss, tape), {"change": change}
+        return self.model.gradient_of(loss, tape), {"change": change}
 
     def distance(self, one: list, other: list, batch: dict) -> tf.Tensor:
         """Return the divergence of the scores of two passes `[batch]`."""

@@ -60,7 +60,7 @@ class PairGradients:
         slopes, losses = self.slopes(pairs, batch)
         with tape:
             moved = tf.reduce_sum(pairs * slopes)
-        return self.model.by_variables(moved, tape), losses
+        return self.model.gradient_of(moved, tape), losses
 
     def read(self, batch: dict) -> tf.Tensor:
         """Return vectors and grades of pairs, in the format of `pairs`."""
@@ -90,7 +90,7 @@ class PairGradients:
         """Return the gradient by each variable of the vectors, weighted by their slopes."""
         with tf.GradientTape() as tape, dropout_masks(self.model, batch):
             moved = tf.reduce_sum(self.read(batch) * batch[SLOPES])
-        return self.model.by_variables(moved, tape), {}
+        return self.model.gradient_of(moved, tape), {}
 
     def slopes(self, pairs: tf.Tensor, batch: dict) -> tuple[tf.Tensor, dict]:
         """Return the gradient of the batch's loss by own rows, and the loss `[batch]`.

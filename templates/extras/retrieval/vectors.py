@@ -224,10 +224,10 @@ def open_vectors(path: Path, encoder: BiEncoder, corpus: Sequence[tuple[Id, str]
             f"{encoder.dimension}: write them again with embed.py and this run."
         )
     known = [record["id"] for _, record in read_json_lines(sibling(path, "ids.jsonl"))]
-    meta = read_json(sibling(path, "meta.json"))
+    same = len(vectors) == len(known) and known == [identity for identity, _ in corpus]
+    meta = read_json(sibling(path, "meta.json")) if same else {}
     content = hashlib.sha256(b"".join(text.encode() + b"\0" for _, text in corpus)).hexdigest()
-    same = meta.get("content", content) == content  # vectors of an older version lack it
-    if known != [identity for identity, _ in corpus] or len(vectors) != len(known) or not same:
+    if not same or meta.get("content", content) != content:  # an older version wrote no content
         raise InputError(
             f"{path} has the vectors of other texts ({len(vectors)}, and {len(corpus)} are "
             "searched): write them again with embed.py from this file."

@@ -110,7 +110,7 @@ class PackedGenerator(DataGenerator):
         """The tokens of a row, without padding."""
         return float(np.sum(self.sizes) / self.size)
 
-    def count_targets(self, batch: Batch, real: int) -> int:
+    def loss_divisor(self, batch: Batch, real: int) -> int:
         """Return the target tokens of a batch: the loss of a row is a sum over its tokens."""
         return int(np.sum(batch["target_examples"][:real] > 0))
 

@@ -67,7 +67,8 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, labels=None)
-    # Keras's `fit`: after each epoch the evaluator scores dev, and keeps the best weights.
+    # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
+    # epoch the evaluator scores dev, and keeps the best weights.
     evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # scores averaged weights, if an extra keeps some
@@ -75,7 +76,7 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
 
 def report(settings: Settings, run: Run) -> None:
     """Write the report of a trained run, and mark the run as finished."""
-    predictions = end_training(run)
+    predictions = end_training(run)  # those of the best weights for dev
     write_report(run.folder, settings.task, find_errors(predictions))
     finish_run(run)
     print(f"best dev {METRIC} {run.best_score():.4f}; see {run.name}/report.html")

@@ -38,14 +38,15 @@ def main() -> None:
     examples, dev_examples = read_files(settings)
     run = open_run(settings)
     print(settings.describe())
-    train(settings, make_strategy(settings), run, examples, examples, dev_examples)
+    strategy = make_strategy(settings)
+    train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples)
 
 
 def read_files(settings: Settings) -> tuple[Sequence[Example], Sequence[Example]]:
     """Return the training and the dev examples."""
-    paths = project_path(settings.train_file), project_path(settings.dev_file)
-    return read_examples(paths[0]), read_examples(paths[1])
+    train_path, dev_path = project_path(settings.train_file), project_path(settings.dev_file)
+    return read_examples(train_path), read_examples(dev_path)
 
 
 def train(
@@ -86,7 +87,8 @@ def train(
         training.prepare()  # checks inputs, seeds dropout; extras may change any part
         models.training.compile(make_optimizer(training), **training.compile_options)
     training.begin(tokenizer, {"predicates": predicates})  # makes the run's folder, or resumes it
-    # Keras's `fit`: after each epoch the evaluator scores dev, and keeps the best weights.
+    # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
+    # epoch the evaluator scores dev, and keeps the best weights.
     evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # scores averaged weights, if an extra keeps some
@@ -94,7 +96,7 @@ def train(
 
 def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:
     """Write the report of a trained run, and mark the run as finished."""
-    predictions = end_training(run)
+    predictions = end_training(run)  # those of the best weights for dev
     write_report(run.folder, settings.task, find_errors(dev_examples, predictions))
     finish_run(run)
     print(f"best dev {MONITOR} {run.best_score():.4f}; see {run.name}/report.html")

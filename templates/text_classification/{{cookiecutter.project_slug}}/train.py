@@ -42,7 +42,7 @@ def main() -> None:
     print(settings.describe())
     strategy = make_strategy(settings)
     floor = score_floor(settings, examples, dev_examples) if settings.floor else {}
-    train(settings, strategy, run, examples, examples, dev_examples)
+    train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples, floor)
 
 
@@ -95,7 +95,8 @@ def train(
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, asdict(labels))
-    # Keras's `fit`: after each epoch the evaluator scores dev, and keeps the best weights.
+    # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
+    # epoch the evaluator scores dev, and keeps the best weights.
     evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # scores averaged weights, if an extra keeps some

@@ -219,8 +219,8 @@ class Outputs:
 class Windows:
     """Replaces a generator."""
 
-    def __init__(self, examples, windows, example_of):
-        self.examples, self.windows, self.example_of = examples, windows, example_of
+    def __init__(self, examples, windows, record_of):
+        self.examples, self.windows, self.record_of = examples, windows, record_of
 
 
 def example(identity, answers=((10, 13),), context=None):

@@ -192,7 +192,7 @@ def test_what_windows_are_taught():
         make(identity="texts", answers=[], texts=["Quill Ada"]),
     ]
     made = generator(examples)
-    assert [made.examples[number].id for number in made.example_of] == ["one", "two", "none"]
+    assert [made.examples[number].id for number in made.record_of] == ["one", "two", "none"]
     batch = made.make_batch(np.arange(3), made.boundaries[-1])
     assert batch["answers"].shape == (3, 2, 2)
     window = made.windows[0]
@@ -216,7 +216,7 @@ def test_a_window_without_the_answer_is_taught_that_it_is_not_here():
 def test_an_answer_longer_than_every_window_is_left_out_and_reported():
     long = make(identity="long", answers=[(0, 70)], line=9)
     made = generator([make(), long], max_length=24)
-    assert set(made.example_of) == {0}
+    assert set(made.record_of) == {0}
     settings = Settings.model_construct(
         max_length=24, window_overlap=8, answer_length=30, metric="squad"
     )
@@ -246,7 +246,7 @@ def test_answers_that_are_never_given_are_named():
 def test_prediction_keeps_every_question():
     examples = [make(identity="texts", answers=[], texts=["x"]), make(identity="long", answers=())]
     made = generator(examples, labels=False)
-    assert made.example_of == [0, 1]
+    assert made.record_of == [0, 1]
     assert "answers" not in made.make_batch(np.arange(2), made.boundaries[-1])
 
 

@@ -11,8 +11,9 @@ use_template("relation_extraction")
 
 from core.base.settings import with_tables  # noqa: E402
 from core.exact.dropout import place_dropout  # noqa: E402
-from core.fast import many_heads  # noqa: E402
-from core.step import number_rows  # noqa: E402
+from core.fast import one_pass  # noqa: E402
+from core.layers import many_heads  # noqa: E402
+from core.step import with_row_numbers  # noqa: E402
 from task.model import build_models  # noqa: E402
 from task.settings import Settings  # noqa: E402
 
@@ -43,7 +44,7 @@ def gradients(accumulation: int = 1, xla: bool = False) -> list[np.ndarray]:
     models = build_models(bert_encoder(dropout=0.1), PREDICATES, settings)
     place_dropout(models.training, SEED)
     models.training.compile(keras.optimizers.SGD(), accumulation, xla=xla)
-    found, losses = models.training.batch_gradients(number_rows(make_batch()))
+    found, losses = models.training.batch_gradients(with_row_numbers(make_batch()))
     return [tf.convert_to_tensor(one).numpy() for one in [*found, *losses.values()]]
 
 
@@ -54,7 +55,7 @@ def test_many_heads_have_the_gradient_of_few(monkeypatch):
     calls = []
     learn = many_heads.learn_pairs
     monkeypatch.setattr(many_heads, "learn_pairs", lambda *own: calls.append(1) or learn(*own))
-    monkeypatch.setattr(many_heads, "MANY", 1)
+    monkeypatch.setattr(one_pass, "MANY", 1)
     for options in ({}, {"accumulation": 2}, {"xla": True}):
         before = len(calls)
         many = gradients(**options)

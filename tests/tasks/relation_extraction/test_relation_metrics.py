@@ -345,7 +345,7 @@ def test_predictions_are_those_of_the_scores_that_training_learns(pointer, entit
             own = {name: (grid[row][None], eye) for name, grid in grids.items()}
             own["mask"] = (np.arange(length) < len(window))[None].astype(np.int32)
             best = {name: array.numpy()[0] for name, array in select_triples([own]).items()}
-            merged = expected[str(generator.example_of[position])]
+            merged = expected[str(generator.record_of[position])]
             for key, value in decode_window(best, window, PREDICATES).items():
                 merged[key] = max(value, merged.get(key, value))
     assert sum(map(len, found.values())) > 100

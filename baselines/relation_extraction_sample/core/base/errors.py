@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from core.base.workers import all_workers, wait_for_workers
+from core.base.workers import all_workers
 
 FULL = "the disk is full"
 
@@ -43,12 +43,12 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
         sys.excepthook = functools.partial(tell_unless_full, sys.excepthook)
         try:
             main()
-            wait_for_workers()
+            all_workers().close()
             print(end="", flush=True)
         except InputError as error:
             all_workers().leave(f"error: {error}")
         except EndedWell as end:
-            wait_for_workers()
+            all_workers().close()
             print(end)
             if end.code:
                 sys.exit(end.code)
@@ -58,7 +58,9 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
         except Exception as error:
             if isinstance(error, BrokenPipeError) and output_is_closed():
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                all_workers().leave("error: the output was closed, as `head` does.")
+                all_workers().leave(
+                    "error: the output is closed: did the next program, such as `head`, end early?"
+                )
             sentence = explain_file_error(error) or explain_device_error(error)
             sentence = sentence or all_workers().explain(error)
             if sentence is None:

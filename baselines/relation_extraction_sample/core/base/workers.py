@@ -1,7 +1,7 @@
 """The workers of one training: the number of this process, and messages among all of them.
 
 Most trainings have a single process. The extra `cluster` replaces it by its own workers when it
-joins several machines; the callers of these functions need not know.
+joins several machines; callers need not know.
 """
 
 import sys
@@ -20,11 +20,11 @@ class OneProcess:
     number = 0
 
     def gather(self, value: Any) -> list:
-        """Return the values of all workers, in their order; all workers must call this together."""
+        """Return the picklable values of all workers, in order; all must call this together."""
         return [value]
 
     def close(self) -> None:
-        """Wait until all workers have ended."""
+        """Wait until all workers have ended: none may leave while others still need it."""
 
     def explain(self, error: Exception) -> str | None:
         """Return what to do about a lost worker; None: the error is another one."""
@@ -50,31 +50,11 @@ def all_workers() -> OneProcess:
     return _workers
 
 
-def worker_count() -> int:
-    """Return the number of workers; 1: a single process."""
-    return _workers.count
-
-
-def worker_number() -> int:
-    """Return the number of this worker, from 0."""
-    return _workers.number
-
-
 def is_chief() -> bool:
     """Return whether this is the worker that writes files."""
-    return worker_number() == 0
-
-
-def gather(value: Any) -> list:
-    """Return the picklable values of all workers; all workers must call this together."""
-    return _workers.gather(value)
+    return _workers.number == 0
 
 
 def broadcast(value: Any) -> Any:
-    """Return the chief's value on all workers; all workers must call this together."""
-    return gather(value if is_chief() else None)[0]
-
-
-def wait_for_workers() -> None:
-    """Wait until all workers have ended: none may leave while others still need it."""
-    _workers.close()
+    """Return the chief's picklable value on all workers; all workers must call this together."""
+    return _workers.gather(value if is_chief() else None)[0]

@@ -37,7 +37,7 @@ class CompiledModel(keras.Model):
         """
         super().compile(optimizer, jit_compile=False, auto_scale_loss=False, **kwargs)
         optimizer.build(self.trainable_variables)
-        self.accumulation, self.programs = accumulation, LayerPrograms(xla)
+        self.accumulation, self.programs = accumulation, LayerPrograms() if xla else None
         # What `fit` prints: the sum, and each loss if there are several.
         names = ["loss", *(self.output_names if len(self.output_names) > 1 else ())]
         self.loss_means = LossMeans(names)
@@ -53,7 +53,7 @@ class CompiledModel(keras.Model):
         """Return what `keras.Model` returns; with XLA what follows the encoder is one program."""
         return call_in_parts(self, super().call, inputs, training)
 
-    def by_variables(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
+    def gradient_of(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
         """Return the gradient of a loss with respect to each trainable variable, dense."""
         return gradients_of(self, loss, tape)
 

@@ -30,21 +30,16 @@ PLAIN = (bool, int, float, str, type(None), tuple, np.generic)
 
 
 class LayerPrograms:
-    """The compiled functions of the layers of one model.
+    """The compiled functions of the layers of one model."""
 
-    Args:
-        wanted: False: layers compute without XLA, as they do outside of `used`.
-    """
-
-    def __init__(self, wanted: bool) -> None:
-        self.wanted = wanted
+    def __init__(self) -> None:
         self.functions: dict[tuple, Callable | None] = {}  # None: it can't be compiled
         self.parts: dict[int, Any] = {}
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
         """Let the layers whose `call` is `compiled_alone` use these programs in this context."""
-        before = CURRENT.set(self if self.wanted else None)
+        before = CURRENT.set(self)
         try:
             yield
         finally:
@@ -158,13 +153,14 @@ def has_programs(operation: Any) -> bool:
 def compile_layer(layer: keras.layers.Layer, call: Callable, inputs: tuple) -> Callable:
     """Return a function of weights, tensors and what masks are drawn from, compiled by XLA."""
     # The tensors of the first layer must not be kept.
-    parts = [TENSOR if tf.is_tensor(part) else part for part in tf.nest.flatten(inputs)]
+    kept = tf.nest.map_structure(lambda part: TENSOR if tf.is_tensor(part) else part, inputs)
 
     @tf.function(jit_compile=True, autograph=False, reduce_retracing=True)
     def run(weights: list, tensors: list, drawn: tuple) -> Any:
         given = iter(tensors)
-        whole = [next(given) if part is TENSOR else part for part in parts]
-        arguments, options = tf.nest.pack_sequence_as(inputs, whole)
+        arguments, options = tf.nest.map_structure(
+            lambda part: next(given) if part is TENSOR else part, kept
+        )
         with AutocastScope(None):
             scope = keras.StatelessScope(zip(layer.variables, weights, strict=True))
         masks = MasksOfProgram(dropouts_of(layer), drawn) if drawn else None

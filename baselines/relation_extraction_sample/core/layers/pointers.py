@@ -1,9 +1,9 @@
 """Scores of all pairs of tokens, which pairs are possible, and the loss that trains them."""
 
 import keras
+import tensorflow as tf
 from keras import ops
 
-from core.fast.many_heads import loss_of_heads, pays, split_pairs
 from core.fast.one_pass import log_one_plus_sum_exp
 from core.fast.transformer import MASKED
 from core.layers.global_pointer import pair_scores
@@ -72,9 +72,7 @@ class SparseMultilabelLoss(keras.layers.Layer):
     0.027
     """
 
-    def call(
-        self, scores, labels, head_weight=None, parts=None, padding_mask=None, spans=True
-    ) -> keras.KerasTensor:
+    def call(self, scores, labels, head_weight=None) -> keras.KerasTensor:
         """Return the loss of each example `[batch]`, summed over heads.
 
         Args:
@@ -82,21 +80,38 @@ class SparseMultilabelLoss(keras.layers.Layer):
             labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones. No
                 pair is listed twice for a head.
             head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
-            parts, padding_mask, spans: what scores are made of, for the shortcut below alone.
         """
-        # Shortcut (to change the loss, delete it): for pointer = "efficient", whose scores have 4
-        # parts, core/fast/many_heads.py computes this loss faster on a CPU from 12 heads on.
-        if len(parts or ()) > 2 and pays(labels.shape[1]):
-            possible = possible_pairs(padding_mask, spans)
-            return loss_of_heads(parts, possible, labels, head_weight)
         heads, length = labels.shape[1], ops.shape(scores)[-1]
+        # Each head of each example is a row: `[batch * heads, ...]`.
         scores = ops.reshape(ops.cast(scores, "float32"), (-1, length, length))
         labels = ops.reshape(labels, (-1, ops.shape(labels)[2], 2))
-        # rows = batch * heads. true_scores `[rows, pairs]`: 1e9 in unused places, where e^-s is 0.
-        # false_scores `[rows, length, length]`: true pairs are lowered by 1e9, where e^s is 0.
-        true_scores, false_scores = split_pairs(scores, labels)
+        true_scores, false_scores = self.split_pairs(scores, labels)
         loss = log_one_plus_sum_exp(ops.reshape(false_scores, (-1, length * length)))
         loss = ops.reshape(loss + log_one_plus_sum_exp(-true_scores), (-1, heads))
         if head_weight is not None:
             loss *= ops.cast(head_weight, "float32")
         return ops.sum(loss, axis=1)
+
+    @staticmethod
+    def split_pairs(
+        scores: tf.Tensor, labels: tf.Tensor, added: tf.Tensor | float = MASKED
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the scores of the true pairs `[rows, pairs]`, and all scores without these.
+
+        Of the first, the unused ones are 1e9, where e^-s is 0. Of the second, of the shape of
+        `scores`, the true pairs are lowered by 1e9, where e^s is 0.
+
+        Args:
+            scores: `[rows, length, length]`.
+            labels: `[rows, pairs, 2]` integers (i, j); -1 fills the unused ones.
+            added: to the true pairs of the second, `[rows, pairs]` or a number.
+        """
+        used, cells = labels[..., 0] >= 0, cells_of(labels)
+        true_scores = tf.where(used, tf.gather_nd(scores, cells), -MASKED)
+        return true_scores, tf.tensor_scatter_nd_add(scores, cells, tf.where(used, added, 0.0))
+
+
+def cells_of(labels: tf.Tensor) -> tf.Tensor:
+    """Return (row, i, j) of each label; an unused one points at the cell (0, 0) of its row."""
+    rows = tf.broadcast_to(tf.range(tf.shape(labels)[0])[:, None], tf.shape(labels)[:2])
+    return tf.concat([rows[..., None], tf.cast(tf.maximum(labels, 0), "int32")], axis=-1)

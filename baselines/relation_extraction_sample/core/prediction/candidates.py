@@ -86,4 +86,4 @@ def decode_windows(
         return [decode_window(row, window) for row, window in zip(rows, windows, strict=True)]
 
     for position, decoded in predictor.decode(generator, decode, progress):
-        yield generator.examples[generator.example_of[position]], decoded
+        yield generator.examples[generator.record_of[position]], decoded

@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras import ops
 from tqdm import tqdm
 
-from core.base.workers import gather, worker_count, worker_number
+from core.base.workers import all_workers
 from core.batches import DataGenerator
 
 
@@ -40,7 +40,7 @@ class Predictor:
         select: Callable[[Sequence[dict]], dict] = mean_outputs,
     ) -> None:
         self.models, self.strategy, self.select = list(models), strategy, select
-        self.replicas = strategy.num_replicas_in_sync // worker_count()
+        self.replicas = strategy.num_replicas_in_sync // all_workers().count
         inputs = [tensor for model in self.models for tensor in model.inputs]
         self.specs = {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs}
         # One graph for batches of all sizes, so that nothing is padded in vain. A TPU needs the few
@@ -92,9 +92,9 @@ class Predictor:
         """
         batches = self.batches(generator, progress)
         mine: Iterable = ((own, decode(own, outputs)) for own, outputs in batches)
-        if worker_count() > 1:
+        if all_workers().count > 1:
             # In the order of the batches: the first of each worker, then the second of each.
-            turns = itertools.zip_longest(*gather(list(mine)))
+            turns = itertools.zip_longest(*all_workers().gather(list(mine)))
             mine = filter(None, itertools.chain.from_iterable(turns))
         for positions, results in mine:
             yield from zip(positions, results, strict=True)
@@ -103,7 +103,7 @@ class Predictor:
         self, generator: DataGenerator, progress: str = ""
     ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         """Yield positions of examples `[n]` and their outputs, batch by batch of this worker."""
-        turn = slice(worker_number(), None, worker_count())
+        turn = slice(all_workers().number, None, all_workers().count)
         generator.fit_to_batches(self.exact)
         dataset = generator.to_prediction_dataset(turn.start, turn.step)
         own, off = generator.plan(None)[turn], not progress or None

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from core.base.files import PROJECT
 from core.base.settings import CoreSettings
-from core.base.workers import worker_count
+from core.base.workers import all_workers
 from core.runs.code_hash import code_hash
 
 
@@ -43,5 +43,5 @@ def describe_hardware() -> str:
     ]
     usable = joblib.cpu_count()  # schedulers and containers may give this process fewer cores
     cores = "1 core" if usable == 1 else f"{usable} cores"
-    others = [f"{worker_count()} workers"] if worker_count() > 1 else []
+    others = [f"{count} workers"] if (count := all_workers().count) > 1 else []
     return ", ".join([f"{processor}, {cores}", *accelerators, *others])

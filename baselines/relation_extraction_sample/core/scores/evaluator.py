@@ -139,7 +139,7 @@ class Evaluator(keras.callbacks.Callback):
             )
         position.waited = 0 if gained else position.waited + 1
         if self.patience and position.waited >= self.patience:
-            self.model.stop_training = True
+            self.training.models.training.stop_training = True
             position.stopped = True
 
     def is_best(self, score: float) -> bool:

@@ -20,7 +20,7 @@ from task.data import EventGenerator
 from task.records import Event, Schema
 
 # Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.
-LOWEST_SCORE = -4.0
+LOWEST_LOGIT = -4.0
 # Each window keeps at most so many spans of all roles and types together. An untrained model
 # scores all pairs near 0, above the limit.
 MOST_SPANS = 96
@@ -115,7 +115,7 @@ def decode_pointers(found: dict[str, np.ndarray], window: Window, schema: Schema
         schema: names of the labels.
     """
     firsts, lasts = found["firsts"], found["lasts"]
-    kept = np.flatnonzero(found["scores"] > LOWEST_SCORE)
+    kept = np.flatnonzero(found["scores"] > LOWEST_LOGIT)
     kept = kept[(window.starts[firsts[kept]] >= 0) & (window.starts[lasts[kept]] >= 0)]
     # A token of a line break alone may have no characters.
     kept = kept[window.starts[firsts[kept]] < window.ends[lasts[kept]]]
@@ -133,7 +133,7 @@ def decode_pointers(found: dict[str, np.ndarray], window: Window, schema: Schema
     # linked with itself.
     places = firsts * len(window) + lasts
     ordered = (places[:, None] <= places) & (kinds[:, None] == kinds)
-    for one, two in np.argwhere(ordered & (links > LOWEST_SCORE)):
+    for one, two in np.argwhere(ordered & (links > LOWEST_LOGIT)):
         first, second = sorted((spans[one], spans[two]))
         link = labels[one][0], first, second
         linked[link] = max(sigmoid(links[one, two]), linked.get(link, 0.0))

@@ -11,7 +11,8 @@ import keras
 from core.encoders.encoder import encoder_inputs, hidden_states
 from core.layers.crf import CrfLoss, TagTransitions
 from core.layers.global_pointer import POINTERS
-from core.layers.pointers import PairScores, SparseMultilabelLoss
+from core.layers.many_heads import ManyHeadsLoss
+from core.layers.pointers import PairScores
 from core.step import Logits, Models, TrainingModel
 from task.records import Schema
 from task.settings import Settings
@@ -56,7 +57,8 @@ def add_pointers(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict
         scores.append(PairScores(spans, name=f"{name}_scores")(parts[name], mask))
         label = keras.Input((layer.heads, None, 2), dtype="int32", name=f"{name}_labels")
         labels[label.name] = label
-        loss = SparseMultilabelLoss(dtype="float32", name=f"{name}_loss")
+        # `SparseMultilabelLoss`; a faster way to compute it needs to know what scores are made of.
+        loss = ManyHeadsLoss(dtype="float32", name=f"{name}_loss")
         made_of = {"parts": parts[name], "padding_mask": mask, "spans": spans}
         losses[loss.name] = loss(scores[-1], label, **made_of)
     return {**parts, "mask": mask}, scores, labels, losses

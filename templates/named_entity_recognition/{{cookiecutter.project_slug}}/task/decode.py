@@ -23,9 +23,9 @@ Scored = list[tuple[Entity, float]]
 Thresholds = Mapping[str, float]
 
 # Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.
-LOWEST_SCORE = -4.0
+LOWEST_LOGIT = -4.0
 # Each window keeps at most so many spans of all types together. In the first steps of a training
-# nearly all spans score above LOWEST_SCORE.
+# nearly all spans score above LOWEST_LOGIT.
 MOST_SPANS = 96
 
 
@@ -145,7 +145,7 @@ def decode_spans(
         types: names of the heads.
     """
     entities: dict[Entity, float] = {}
-    likely = found["scores"] > LOWEST_SCORE
+    likely = found["scores"] > LOWEST_LOGIT
     rows = (found[name][likely].tolist() for name in ("scores", "types", "firsts", "lasts"))
     for score, kind, first, last in zip(*rows, strict=True):
         entity = entity_at(window, first, last, types[kind])

@@ -10,7 +10,8 @@ import keras
 from core.encoders.encoder import encoder_inputs, hidden_states
 from core.layers.crf import CrfLoss, TagTransitions
 from core.layers.global_pointer import POINTERS
-from core.layers.pointers import PairScores, SparseMultilabelLoss
+from core.layers.many_heads import ManyHeadsLoss
+from core.layers.pointers import PairScores
 from core.step import Logits, Models, TrainingModel
 from task.settings import Settings
 
@@ -46,7 +47,8 @@ def add_pointer(hidden, mask, types: int, settings: Settings) -> tuple:
     parts = pointer(hidden)
     scores = PairScores(name="span_scores")(parts, mask)
     labels = keras.Input((types, None, 2), dtype="int32", name="span_labels")
-    loss = SparseMultilabelLoss(dtype="float32", name="span_loss")
+    # `SparseMultilabelLoss`; a faster way to compute it needs to know what scores are made of.
+    loss = ManyHeadsLoss(dtype="float32", name="span_loss")
     losses = {loss.name: loss(scores, labels, parts=parts, padding_mask=mask)}
     return {"span": parts, "mask": mask}, scores, labels, losses
 

@@ -208,7 +208,7 @@ class AnswerGenerator(DataGenerator):
         self.sampled = settings.answers == "sample"
         self.epoch = 0
         self.windows: list[QuestionWindow] = []
-        self.example_of: list[int] = []
+        self.record_of: list[int] = []
         self.pairs: list[list[Span]] = []
         length, overlap = settings.max_length, settings.window_overlap
         groups = split_into_windows(tokenizer, examples, length, overlap, "encode")
@@ -219,7 +219,7 @@ class AnswerGenerator(DataGenerator):
                 continue
             self.windows += windows
             self.pairs += pairs
-            self.example_of += [number] * len(windows)
+            self.record_of += [number] * len(windows)
         lengths = [len(window) for window in self.windows]
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
         self.measure()

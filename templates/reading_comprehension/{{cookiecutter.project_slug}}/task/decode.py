@@ -108,7 +108,7 @@ def predict_answers(
 
     found: dict[Id, dict[Span, float]] = {example.id: {} for example in generator.examples}
     for position, spans in predictor.decode(generator, decode, progress):
-        merged = found[generator.examples[generator.example_of[position]].id]
+        merged = found[generator.examples[generator.record_of[position]].id]
         for span, log_odds in spans.items():
             merged[span] = max(log_odds, merged.get(span, log_odds))
     return {

@@ -40,12 +40,13 @@ class TripleGenerator(WindowGenerator):
     def measure(self) -> None:
         """Set `widths`: the most pairs that a head has in any window, at least 1."""
         names = ("entity_labels", "head_labels", "tail_labels") if self.labels else ()
-        counts = {name: [label[name].shape[1] for label in self.labels] for name in names}
-        self.widths = {name: max(1, *own) for name, own in counts.items()}
+        self.widths = {
+            name: max(1, *(label[name].shape[1] for label in self.labels)) for name in names
+        }
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         batch = self.encoder_batch(positions, length)
-        for name, width in self.widths.items():
+        for name, width in self.widths.items():  # none without labels
             heads = len(self.labels[0][name])
             batch[name] = np.full((len(positions), heads, width, 2), -1, np.int32)
             for row, position in zip(batch[name], positions, strict=True):
@@ -74,24 +75,24 @@ def pointer_labels(
     number = {predicate: index for index, predicate in enumerate(predicates)}
     # The pairs of tokens of each grid.
     spans: list[list] = [[] for _ in range(entity_head_count(len(predicates), entity_heads))]
-    first_links: list[list] = [[] for _ in predicates]
-    last_links: list[list] = [[] for _ in predicates]
+    head_links: list[list] = [[] for _ in predicates]
+    tail_links: list[list] = [[] for _ in predicates]
     for triple in example.triples:
         subject, object_ = window.token_span(triple.subject), window.token_span(triple.object)
         predicate = number.get(triple.predicate)
         if subject is None or object_ is None or predicate is None:
-            continue  # cut by the window, or a predicate that training has not
-        of_subjects = 0 if entity_heads == "shared" else 2 * predicate
-        spans[of_subjects].append(subject)
-        spans[of_subjects + 1].append(object_)
-        first_links[predicate].append((subject[0], object_[0]))
-        last_links[predicate].append((subject[1], object_[1]))
-    asked = example.annotated_predicates
+            continue  # cut by the window, or a predicate that the training file does not have
+        subject_grid = 0 if entity_heads == "shared" else 2 * predicate
+        spans[subject_grid].append(subject)
+        spans[subject_grid + 1].append(object_)
+        head_links[predicate].append((subject[0], object_[0]))
+        tail_links[predicate].append((subject[1], object_[1]))
+    known = example.annotated_predicates
     return {
         "entity_labels": fill(spans),
-        "head_labels": fill(first_links),
-        "tail_labels": fill(last_links),
-        "annotated": np.array([asked is None or name in asked for name in predicates], np.float32),
+        "head_labels": fill(head_links),
+        "tail_labels": fill(tail_links),
+        "annotated": np.array([known is None or name in known for name in predicates], np.float32),
     }
 
 
@@ -101,9 +102,10 @@ def entity_head_count(predicates: int, entity_heads: str) -> int:
 
 
 def fill(pairs_by_head: list[list]) -> np.ndarray:
-    """Return `[heads, pairs, 2]` of the pairs of each head, none twice; -1 fills unused places."""
-    different = [list(dict.fromkeys(pairs)) for pairs in pairs_by_head]
-    filled = np.full((len(different), max(map(len, different)), 2), -1, np.int32)
-    for row, pairs in zip(filled, different, strict=True):
-        row[: len(pairs)] = np.reshape(pairs, (-1, 2))  # (0, 2) where there are none
+    """Return the pairs of each head without duplicates, `[heads, pairs, 2]`, filled with -1."""
+    unique = [list(dict.fromkeys(pairs)) for pairs in pairs_by_head]
+    filled = np.full((len(unique), max(map(len, unique)), 2), -1, np.int32)
+    for row, pairs in zip(filled, unique, strict=True):
+        if pairs:
+            row[: len(pairs)] = pairs
     return filled

@@ -19,8 +19,9 @@ Candidates = dict[Id, list[tuple[Triple, float]]]
 
 # Candidates below sigmoid(-4) = 0.018 are dropped before a threshold is tuned.
 LOWEST_LOGIT = -4.0
-# A window keeps so many subjects and objects (of each predicate, if entity_heads says so), and so
-# many triples. An untrained model scores nearly all pairs above LOWEST_LOGIT.
+# At most this many subjects, objects and triples are kept per window; with entity_heads =
+# "per_predicate" so many subjects and objects of each predicate. An untrained model scores nearly
+# all pairs above LOWEST_LOGIT.
 MOST_SPANS = 64
 MOST_TRIPLES = 256
 
@@ -28,8 +29,8 @@ MOST_TRIPLES = 256
 def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     """Return the best triples of each window, found on the device: only these are copied back.
 
-    The score of a triple is the lowest of its four cells: both spans and both links. The first of
-    several with equal scores wins.
+    The score of a triple is the lowest of its four cells: both spans and both links. Of equal
+    scores the first cell comes first.
 
     Worked example: in "Ada founded Zenco", the subject from token 1 to 1 scores 3, the object from
     3 to 3 scores 4. Their first tokens, linked by a predicate, score 2, their last ones 5: so the
@@ -43,31 +44,40 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
         `places` `[batch, triples, 4]`: the first and the last of the subject, then of the object.
     """
     entity, head, tail = ([own[name] for own in outputs] for name in ("entity", "head", "tail"))
-    # Some parts are shared by all predicates, and have 1 head.
-    mask, predicates = outputs[0]["mask"], max(part.shape[1] for part in head[0])
+    mask = outputs[0]["mask"]
+    # Parts that all predicates share have 1 head, so the most heads are those of the predicates.
+    predicates = max(part.shape[1] for part in outputs[0]["head"])
     # Even heads of the entity pointer are subjects, odd ones objects: `[batch, heads, spans]`.
     span_scores, cells = best_spans(entity, mask, MOST_SPANS)
     _, first, last = split_cells(cells, tf.shape(mask)[1])
-    subject_scores, *subjects = (part[:, 0::2] for part in (span_scores, first, last))
-    object_scores, *objects = (part[:, 1::2] for part in (span_scores, first, last))
+    subject_scores, subject_first, subject_last = (
+        part[:, 0::2] for part in (span_scores, first, last)
+    )
+    object_scores, object_first, object_last = (
+        part[:, 1::2] for part in (span_scores, first, last)
+    )
     # All `[batch, predicates, subjects, objects]`; `entities` has 1 predicate where heads are
     # shared. Links need no mask: the score of a span in the padding is the lowest anyway.
     every = tf.range(predicates)[:, None]
-    first_links = score_pairs(head, every, subjects[0], objects[0])
-    last_links = score_pairs(tail, every, subjects[1], objects[1])
+    head_links = score_pairs(head, every, subject_first, object_first)
+    tail_links = score_pairs(tail, every, subject_last, object_last)
     entities = tf.minimum(subject_scores[..., :, None], object_scores[..., None, :])
-    weakest = tf.minimum(tf.minimum(first_links, last_links), entities)
+    weakest = tf.minimum(tf.minimum(head_links, tail_links), entities)
     # `subject` and `object_` are ranks among the spans of their heads; `pick` finds their tokens.
     scores, (predicate, subject, object_) = top_cells(weakest, MOST_TRIPLES)
-    places = [pick(tokens, predicate, subject) for tokens in subjects]
-    places += [pick(tokens, predicate, object_) for tokens in objects]
+    places = [
+        pick(subject_first, predicate, subject),
+        pick(subject_last, predicate, subject),
+        pick(object_first, predicate, object_),
+        pick(object_last, predicate, object_),
+    ]
     return {"scores": scores, "predicates": predicate, "places": tf.stack(places, axis=-1)}
 
 
 def decode_window(
     found: dict[str, np.ndarray], window: Window, predicates: Sequence[str]
 ) -> dict[Triple, float]:
-    """Return the candidate triples of a window, each with its lowest logit.
+    """Return the candidate triples of a window, each with its score, a logit.
 
     Args:
         found: `scores`, `predicates` and `places` of one window, as `select_triples` returns them.
@@ -76,14 +86,14 @@ def decode_window(
     """
     triples: dict[Triple, float] = {}
     likely = found["scores"] > LOWEST_LOGIT
-    rows = (found[name][likely].tolist() for name in ("scores", "predicates", "places"))
-    for score, predicate, (first, last, other_first, other_last) in zip(*rows, strict=True):
+    columns = (found[name][likely].tolist() for name in ("scores", "predicates", "places"))
+    for score, predicate, (first, last, object_first, object_last) in zip(*columns, strict=True):
         subject = int(window.starts[first]), int(window.ends[last])
-        object_ = int(window.starts[other_first]), int(window.ends[other_last])
+        object_ = int(window.starts[object_first]), int(window.ends[object_last])
         # Special tokens, and some line breaks, cover no characters.
         if 0 <= subject[0] < subject[1] and 0 <= object_[0] < object_[1]:
             triple = Triple(subject, predicates[predicate], object_)
-            # Several byte-level tokens of one character: two spans of tokens, one triple.
+            # Byte-level tokens: two spans of tokens may be the same characters. The best counts.
             triples[triple] = max(score, triples.get(triple, score))
     return triples
 

@@ -1,5 +1,6 @@
 """Strict scores: a triple counts when subject, predicate and object are all exactly right."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -19,19 +20,16 @@ def count_matches(gold: Example, predicted: Iterable[Triple]) -> dict[str, tuple
         predicted: what was found in it; a triple that is given twice counts once.
     """
     true, found = keep_annotated(gold, gold.triples), keep_annotated(gold, predicted)
-    return {
-        predicate: tuple(
-            sum(triple.predicate == predicate for triple in triples)
-            for triples in (true & found, found, true)
-        )
-        for predicate in sorted({triple.predicate for triple in true | found})
-    }
+    correct, given, asked = (
+        Counter(triple.predicate for triple in triples) for triples in (true & found, found, true)
+    )
+    return {name: (correct[name], given[name], asked[name]) for name in sorted(given | asked)}
 
 
 def keep_annotated(gold: Example, triples: Iterable[Triple]) -> set[Triple]:
     """Keep the triples that the record's annotation can judge, each once."""
-    looked_for = gold.annotated_predicates
-    return {t for t in triples if looked_for is None or t.predicate in looked_for}
+    known = gold.annotated_predicates
+    return {triple for triple in triples if known is None or triple.predicate in known}
 
 
 def score(golds: Sequence[Example], predictions: Mapping[Id, Iterable[Triple]]) -> dict:

@@ -98,7 +98,7 @@ def score_texts(part: TrainedRuns, examples: Sequence[Example]) -> dict[Id, Scor
     found: dict[Id, Scores] = {example.id: {} for example in examples}
     targets = [target for example in examples for target in example.targets]
     for position, value in make_scorer(part, writer).decode(pairs, decode, "score"):
-        found[examples[pairs.example_of[position]].id][targets[position]] = value
+        found[examples[pairs.record_of[position]].id][targets[position]] = value
     return found
 
 

@@ -122,8 +122,8 @@ class PairGenerator(DataGenerator):
             np.array([*ids, tokens.end][: settings.target_length], np.int32)
             for ids in encode(tokenizer, targets, "encode targets")
         ]
-        self.example_of = [row for row, one in enumerate(self.examples) for _ in one.targets]
-        self.sources = [sources[index] for index in self.example_of]
+        self.record_of = [row for row, one in enumerate(self.examples) for _ in one.targets]
+        self.sources = [sources[index] for index in self.record_of]
         self.sizes = np.array([[*map(len, both)] for both in (self.sources, self.targets)]).T
         super().__init__(self.sizes.sum(axis=1), batch_size, settings.buckets, settings.seed)
         self.measure()
@@ -175,7 +175,7 @@ class PairGenerator(DataGenerator):
     def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
         return read_examples(project_path(path), labelled, self.settings)
 
-    def count_targets(self, batch: Batch, real: int) -> int:
+    def loss_divisor(self, batch: Batch, real: int) -> int:
         """Return the target tokens of a batch: the loss of an example is a sum over its tokens."""
         return int(np.sum(batch["target_labels"][:real] != NO_TOKEN))
 

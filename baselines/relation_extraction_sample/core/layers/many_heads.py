@@ -7,26 +7,45 @@ once, and has loss and gradient of each before its core computes the scores of a
 the operations of all heads at once are fewer.
 """
 
-import os
 from collections.abc import Callable
 from typing import TypeAlias
 
+import keras
 import tensorflow as tf
 
-from core.fast.one_pass import sum_powers
+from core.fast.one_pass import AT_ONCE, pays, sum_powers
 from core.fast.transformer import MASKED
+from core.layers.pointers import SparseMultilabelLoss, cells_of, possible_pairs
 
 Tensor: TypeAlias = tf.Tensor
-# Fewer heads gain little.
-MANY = 12
-# Heads, one for each core; their slopes are summed in order, so that sums don't depend on it.
-AT_ONCE = min(os.cpu_count() or 1, 16)
 
 
-def pays(heads: int) -> bool:
-    """Return whether `loss_of_heads` is faster for so many heads than the scores of all at once."""
-    kinds = {device.device_type for device in tf.config.list_logical_devices()}
-    return heads >= MANY and kinds == {"CPU"}
+@keras.saving.register_keras_serializable("common")
+class ManyHeadsLoss(SparseMultilabelLoss):
+    """`SparseMultilabelLoss`, on a CPU faster for many heads that share queries and keys.
+
+    Example:
+
+    >>> scores, labels = np.full((1, 1, 2, 2), -5.0), np.array([[[[0, 1]]]])
+    >>> round(float(ManyHeadsLoss()(scores, labels)[0]), 3)
+    5.027
+    """
+
+    def call(
+        self, scores, labels, head_weight=None, parts=None, padding_mask=None, spans=True
+    ) -> Tensor:
+        """Return the loss of each example `[batch]`, as `SparseMultilabelLoss` does.
+
+        Args:
+            scores, labels, head_weight: its arguments.
+            parts: of the scores, from the layer of `POINTERS`; other pointers than "efficient" have
+                2, and gain nothing.
+            padding_mask, spans: what `PairScores` made the scores with.
+        """
+        if len(parts or ()) > 2 and pays(labels.shape[1]):
+            possible = possible_pairs(padding_mask, spans)
+            return loss_of_heads(parts, possible, labels, head_weight)
+        return super().call(scores, labels, head_weight)
 
 
 def loss_of_heads(
@@ -89,33 +108,10 @@ def learn_pairs(scores: Tensor, labels: Tensor, weight: Tensor) -> tuple[Tensor,
         labels: `[batch, pairs, 2]`; -1 fills the unused ones.
         weight: `[batch]`.
     """
-    true_scores, others = split_pairs(scores, labels)
+    true_scores, others = SparseMultilabelLoss.split_pairs(scores, labels)
     false_loss, powers, total = sum_powers(tf.reshape(others, (tf.shape(scores)[0], -1)))
     slopes = tf.reshape(powers * (weight / total)[:, None], tf.shape(scores))
     true_loss, powers, total = sum_powers(-true_scores)
     of_true = powers * (weight / total)[:, None]
     slopes = tf.tensor_scatter_nd_sub(slopes, cells_of(labels), of_true)
     return weight * (false_loss + true_loss), slopes
-
-
-def split_pairs(
-    scores: Tensor, labels: Tensor, added: Tensor | float = MASKED
-) -> tuple[Tensor, Tensor]:
-    """Return the scores of the true pairs `[rows, pairs]`, and those of all others.
-
-    Of the first, an unused one is far above zero. Of the others, a true one is far below zero.
-
-    Args:
-        scores: `[rows, length, length]`.
-        labels: `[rows, pairs, 2]` integers (i, j); -1 fills the unused ones.
-        added: to the true ones among the others, `[rows, pairs]`.
-    """
-    used, cells = labels[..., 0] >= 0, cells_of(labels)
-    true_scores = tf.where(used, tf.gather_nd(scores, cells), -MASKED)
-    return true_scores, tf.tensor_scatter_nd_add(scores, cells, tf.where(used, added, 0.0))
-
-
-def cells_of(labels: Tensor) -> Tensor:
-    """Return (row, i, j) of each label; an unused one points at the cell (0, 0) of its row."""
-    rows = tf.broadcast_to(tf.range(tf.shape(labels)[0])[:, None], tf.shape(labels)[:2])
-    return tf.concat([rows[..., None], tf.cast(tf.maximum(labels, 0), "int32")], axis=-1)
