@@ -105,7 +105,7 @@ def settings_of(**values: Any) -> "Settings":
     """
     from task.settings import Settings
 
-    return Settings.model_construct(target_length=TARGET).generating(**values)
+    return Settings.model_construct(target_length=TARGET).with_generation(**values)
 
 
 def make_model(layers: int, width: int) -> "keras.Model":
@@ -291,7 +291,7 @@ def load_writers(folder: Path) -> dict[str, Callable[[dict], dict]]:
         "cached_beams": {"beams": BEAMS},
         "uncached_beams": {"beams": BEAMS, "cache": False},
     }.items():
-        options = settings.generating(**table).generation
+        options = settings.with_generation(**table).generation
         writer = Writer([model], writing_layers, tokens, options, TARGET)
         found[name] = tf.function(lambda batch, writer=writer: writer(batch))
     return found

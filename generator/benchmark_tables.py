@@ -36,6 +36,8 @@ PREDICTION_COLUMNS: dict[str, list[tuple[str, ...]]] = {
     "ours / sorted": [("ours_to_sorted", "median")],
     "first pass, seconds: ours, peer": [("first_seconds", side) for side in ("ours", "peer_stock")],
 }
+# End of the name of a file of results -> the processor that it was measured on.
+PROCESSORS = {"": "on an Intel Xeon", "_amd": "on an AMD EPYC"}
 FIGURE_HEADER = ("| measured | figure |", "|---|---|")
 # A figure: file in benchmarks/results, keys of the figure in it, what it says.
 Figure = tuple[str, tuple[str | int, ...], str]
@@ -43,10 +45,11 @@ Figure = tuple[str, tuple[str | int, ...], str]
 FIGURE_TABLES: dict[str, tuple[Figure, ...]] = {
     "training": (
         *(
-            ("training_speed.json", (f"ours_{kind}_to_{peer}", "median"), meaning.format(kind))
+            (f"training_speed{end}.json", (f"ours_{kind}_to_{peer}", "median"), meaning)
+            for end, of in PROCESSORS.items()
             for kind in ("float32", "bfloat16")
             for peer, meaning in (
-                ("stock", "relation extraction, epoch time: ours in {} / PyTorch peer"),
+                ("stock", f"relation extraction, {of}, epoch time: ours in {kind} / PyTorch peer"),
                 ("grouped", "the same, the peer's batches grouped by length"),
             )
         ),
@@ -260,16 +263,16 @@ def encoded_in_ten_minutes(root: Path) -> str:
 
 
 def prediction_table(root: Path) -> str:
-    """Return the table of prediction_speed.py: our speed and the peers'."""
-    path = root / "benchmarks" / "results" / "prediction_speed.json"
-    if not path.is_file():
-        return "Not measured yet."
-    results = read_json(path)
+    """Return the table of prediction_speed.py: our speed and the peers', on each processor."""
     rows = table_header("task", PREDICTION_COLUMNS)
-    measured = (name for name, own in results.items() if isinstance(own, dict))
-    for task in (name for name in measured if "ours_to_stock" in results[name]):
-        rows.append(table_row(task.replace("_", " "), path, (task,), PREDICTION_COLUMNS))
-    return "\n".join(rows)
+    for end, processor in PROCESSORS.items():
+        path = root / "benchmarks" / "results" / f"prediction_speed{end}.json"
+        results = read_json(path) if path.is_file() else {}
+        for task, own in results.items():
+            if isinstance(own, dict) and "ours_to_stock" in own:
+                title = f"{task.replace('_', ' ')}, {processor}"
+                rows.append(table_row(title, path, (task,), PREDICTION_COLUMNS))
+    return "\n".join(rows) if rows[2:] else "Not measured yet."
 
 
 def table_header(title: str, columns: dict[str, list[tuple[str, ...]]]) -> list[str]:

@@ -91,6 +91,7 @@ def add_fields(folder: Path, baseline: Baseline) -> None:
             for number, record in enumerate(records):
                 record |= dict.fromkeys(names, number % 5)
                 if choices:
+                    record["prompt"] = record.pop("text_a")
                     record |= {name: f"{name} {number}" for name in choices}
                     record["label"] = choices[number % len(choices)]
             lines = [json.dumps(record, ensure_ascii=False) for record in records]

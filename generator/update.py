@@ -465,7 +465,9 @@ def carry_out(project: Path, plan: Plan) -> bool:
             remove_empty_folders(project, path.parent)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(project / STAGED / "new" / name, path)
+            # Of a copy: an update that is interrupted after this may need the file again.
+            copy = shutil.copy(project / STAGED / "new" / name, project / STAGED / "copy")
+            os.replace(copy, path)
     shutil.rmtree(project / STAGED)
     print(describe(project, plan, done=True))
     return not (plan.marked or plan.remarks)

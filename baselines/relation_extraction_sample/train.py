@@ -75,16 +75,17 @@ def train(
         encoder = load_encoder(settings, tokenizer)
         models = build_models(encoder, len(predicates), settings)
 
-    encoding = (tokenizer, predicates, models.encoder_inputs, settings)
-    batches = TripleGenerator.of(train_examples, *encoding, batch_size)
+    shared = (tokenizer, predicates, models.encoder_inputs, settings)
+    batches = TripleGenerator.of(train_examples, *shared, batch_size)
     # False: without labels. The scorer compares predictions with the records.
-    dev_batches = TripleGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
+    dev_batches = TripleGenerator.of(dev_examples, *shared, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, select_triples)
     scorer = TripleScorer(predictor, dev_batches, settings)
 
     training = Training(settings, strategy, run, models, batches, scorer, MONITOR)
     with strategy.scope():
-        training.prepare()  # checks inputs, seeds dropout; extras may change any part
+        # Extras may change any part of `training`; `models.training` is its Keras model.
+        training.prepare()  # also checks the inputs, and seeds dropout
         models.training.compile(make_optimizer(training), **training.compile_options)
     training.begin(tokenizer, {"predicates": predicates})  # makes the run's folder, or resumes it
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each

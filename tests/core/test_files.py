@@ -1,5 +1,6 @@
 """Files are written whole or not at all, and only in the place of what they may replace."""
 
+import gzip
 import io
 import os
 import subprocess
@@ -12,7 +13,13 @@ from filelock import FileLock
 
 from core.base import files
 from core.base.errors import InputError, command
-from core.base.files import check_destination, read_json, take_lock, write_text
+from core.base.files import (
+    check_destination,
+    read_json,
+    read_json_lines,
+    take_lock,
+    write_text,
+)
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes and devices have names on POSIX alone")
 PRINTER = """
@@ -102,6 +109,12 @@ def test_files_of_a_run_are_not_written_over(tmp_path):
         with pytest.raises(InputError, match="belongs to a run and is there already: name another"):
             check_destination(folder / name, tmp_path / "in.jsonl")
     check_destination(folder / "submission.jsonl", tmp_path / "in.jsonl")
+
+
+def test_a_packed_file_is_to_be_unpacked(tmp_path):
+    (tmp_path / "train.csv.gz").write_bytes(gzip.compress(b"id,text\n1,a\n"))
+    with pytest.raises(InputError, match="line 1: not UTF-8 .*: save the file as UTF-8, unpacked"):
+        next(read_json_lines(tmp_path / "train.csv.gz"))
 
 
 @pytest.mark.parametrize("content", ["[]", "3", '"text"', "null", "{}"])

@@ -11,6 +11,7 @@ from core.data.tokens import (
     SPECIAL_TOKENS,
     break_words,
     exact_offsets,
+    load_tokenizer_file,
     split_into_windows,
     train_tokenizer,
     window_starts,
@@ -211,6 +212,16 @@ def test_empty_text_is_one_window_of_special_tokens():
     ((window,),) = split_into_windows(TOKENIZERS["word_piece"], [""], 10, 2)
     assert len(window) == 2 and (window.starts == -1).all()
     assert window.token_span((0, 1)) is None
+
+
+def test_a_file_neither_pads_nor_cuts(tmp_path):
+    """Whatever it says: transformers stores how it padded and cut last."""
+    tokenizer = byte_level()
+    tokenizer.enable_padding(length=16)
+    tokenizer.enable_truncation(3)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    read = load_tokenizer_file(tmp_path / "tokenizer.json")
+    assert read.encode("").tokens == ["<s>", "</s>"] and len(read.encode("born in").ids) > 3
 
 
 def test_a_word_of_a_megabyte_trains_in_seconds():

@@ -236,3 +236,15 @@ def test_the_sample_of_a_submission_joins(tmp_path, monkeypatch):
         assert table["k"] == 3 and table["sample_submission"].endswith("/sample.csv")
     for asked in ({}, {"competition": {"sample_submission": "gone.csv"}}):
         assert parts.with_sample(asked, project) == asked
+
+
+def test_encoders_of_one_name_join(tmp_path):
+    for folder in ("one", "two"):
+        (tmp_path / folder / "encoder").mkdir(parents=True)
+        config = json.dumps({"model_type": folder})
+        (tmp_path / folder / "encoder/config.json").write_text(config)
+        asked = {"encoder": str(tmp_path / folder / "encoder"), "lora": {"rank": 4}}
+        for _ in range(2):
+            own = parts.with_encoder(asked, tmp_path / "bundle")["encoder"]
+            assert (tmp_path / "bundle" / own / "config.json").read_text() == config
+        assert own.endswith("/encoder")

@@ -14,7 +14,7 @@ from conftest import is_of_template, use_template
 from project_process import ProjectProcess
 from projects import CASES, TASKS, bake_project, flags, further, run, shorten, template_of
 
-use_template("relation_extraction")
+PROJECT = use_template("relation_extraction")
 
 from core.base.errors import EndedWell, InputError  # noqa: E402
 from core.data.tokens import train_tokenizer  # noqa: E402
@@ -24,7 +24,7 @@ from extras.cache.sources import Examples  # noqa: E402
 from extras.chunks import answers, hooks, sources  # noqa: E402
 from extras.chunks.answers import hold, path_of, predict_part  # noqa: E402
 from extras.chunks.memory import emptied  # noqa: E402
-from extras.chunks.plan import CHUNK, Plan  # noqa: E402
+from extras.chunks.plan import CHUNK, Plan, describe_run  # noqa: E402
 from extras.chunks.sources import Source  # noqa: E402
 from task.data import TripleGenerator  # noqa: E402
 from task.records import Example, read_examples  # noqa: E402
@@ -406,6 +406,21 @@ def test_what_answers_depend_on_begins_anew(file, fact, said, capsys):
     assert len(calls) == 7
     told = f"out.jsonl.chunks is of {said}: it is deleted, and the prediction starts again."
     assert told in capsys.readouterr().out and not changed.folder.exists()
+
+
+def test_the_texts_that_may_be_written_decide_answers(file, tmp_path, monkeypatch):
+    """Those of a flag, and those of a run."""
+    monkeypatch.setattr("extras.chunks.plan.PROJECT", PROJECT)
+    texts, flags, found = tmp_path / "texts.txt", {}, []
+    config = {"generation": {"allowed": str(texts)}}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    for text in ("a", "a", "b"):
+        texts.write_text(text)
+        flags["allowed"] = str(texts)
+        facts = Plan((), file, file.with_name("out.jsonl"), SOME, None, flags).facts
+        found.append([facts["flags"], describe_run(tmp_path)])
+    assert found[0] == found[1]
+    assert all(one != other for one, other in zip(found[1], found[2], strict=True))
 
 
 @pytest.mark.parametrize("place", [0, 3, 40, -2])

@@ -523,7 +523,7 @@ def submit(tmp_path, train, sample, rows, **competition):
     form = read_form(write(tmp_path / "s.csv", sample), "", "auto", settings.competition)
     records = prediction_records(examples, candidates, labels, 0.0)
     write_table(tmp_path / "out.csv", records, form, labels, settings)
-    return (tmp_path / "out.csv").read_text("utf-8")
+    return (tmp_path / "out.csv").read_bytes().decode()
 
 
 def test_a_submission_spells_labels_as_the_sample(tmp_path):
@@ -535,6 +535,14 @@ def test_a_submission_spells_labels_as_the_sample(tmp_path):
     sample = "id,label\n2,positive\n1,positive\n"
     written = submit(tmp_path, train, sample, rows, metric="accuracy", **own)
     assert written == "id,label\n2,negative\n1,positive\n"
+
+
+def test_a_submission_keeps_the_header_and_lone_carriage_returns_of_the_sample(tmp_path):
+    train = 'id,text,label\n"1\r2",a,pos\n2,b,neg\n'
+    rows = np.array([[0.1, 0.9], [0.8, 0.2]])
+    sample = 'id, label\n2,pos\n"1\r2",pos\n'
+    written = submit(tmp_path, train, sample, rows, metric="accuracy").encode()
+    assert written == b'id, label\n2,neg\n"1\r2",pos\n'
 
 
 def test_other_names_that_are_numbers_are_labels_of_the_sample(tmp_path):

@@ -253,6 +253,28 @@ def test_pairs_and_single_answers_are_read(tmp_path):
     assert example.texts == ("p", "r s")
 
 
+def test_a_question_of_another_name_is_asked_for(tmp_path, capsys):
+    rows = [
+        {"stem" if n == "prompt" else n: v for n, v in row.items()} for row in make_questions(2)
+    ]
+    path = write_table(tmp_path / "a.csv", rows)
+    with pytest.raises(InputError, match=r"is the question\? .* those with words are stem\."):
+        read(path, settings_of(**CHOICES))
+    # Pairs often have it in their texts.
+    pair = write_table(tmp_path / "pair.csv", [{"chosen": "a", "rejected": "b", "source": "web"}])
+    assert read(pair, settings_of(**PAIRS))[0].texts == ("a",)
+    assert "warning: " in (said := capsys.readouterr().out) and "words are source." in said
+    example = read(path, settings_of(**CHOICES, text_column="stem"))[0]
+    assert example.texts == (rows[0]["stem"], rows[0]["A"])
+    # Further columns are left out where the question is known, or they have no words.
+    for row in rows:
+        row |= {"prompt": row.pop("stem"), "note": "some words", "year": 1999}
+    assert read(write_table(tmp_path / "b.csv", rows), settings_of(**CHOICES))[0].text_b
+    rows = [{n: v for n, v in row.items() if n not in ("prompt", "note")} for row in rows]
+    example = read(write_table(tmp_path / "c.csv", rows), settings_of(**CHOICES))[0]
+    assert example.texts == (rows[0]["A"],)
+
+
 def test_one_row_may_be_one_candidate(tmp_path):
     rows = [
         {"id": n, "query": "q", "text": f"t {n}", "g": n // 3, "grade": n % 3} for n in range(6)

@@ -6,6 +6,7 @@ answer that the docstrings give.
 
 import itertools
 import json
+import tracemalloc
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -98,6 +99,11 @@ def test_kappa_is_that_of_scikit_learn():
         wanted = 0.0 if np.isnan(wanted) else wanted
         assert number_scores.quadratic_kappa(gold, found) == pytest.approx(wanted, abs=1e-12)
         assert kappa(gold, found) == pytest.approx(wanted, abs=1e-9)
+
+
+def test_an_outlier_among_grades_needs_no_memory():
+    gold, found = np.array([1.0, 2, 3, 1e7]), np.array([1.0, 2, 2, 3])
+    assert 0 < number_scores.quadratic_kappa(gold, found) < 1e-6
 
 
 def test_cuts_have_the_best_kappa_of_all():
@@ -328,6 +334,15 @@ def test_rankings_are_those_of_pytrec_eval():
                 assert own == pytest.approx(wanted, abs=1e-9)
             own = rankings.mean_ndcg(gains, scores, groups)
             assert own == pytest.approx(case["ndcg"], abs=1e-9)
+
+
+def test_a_long_name_of_a_group_needs_its_own_room_alone():
+    groups = ["b", None, "a" * 20_000, *map(str, range(999))]
+    tracemalloc.start()
+    numbers = rankings.number_groups(groups)
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+    assert numbers.tolist() == [sorted(map(str, groups)).index(str(name)) for name in groups]
 
 
 def test_groups_without_anything_relevant_are_left_out():

@@ -219,6 +219,13 @@ def test_a_sample_of_json_lines_is_refused(tmp_path):
         read_form(path, "", "auto", settings_of().competition)
 
 
+def test_the_longest_cell_of_all_rows_says_how_many_ranks_there_are(tmp_path):
+    rows = [f"{n},a{n} b{n}" for n in range(200)]
+    sample = write(tmp_path / "sample.csv", "\n".join(["q,docs", *rows, "200,a b c d e f g\n"]))
+    form = read_form(sample, "", "auto", settings_of().competition)
+    assert form.longest_cell(" ") == 7
+
+
 def test_a_column_without_a_name_has_none_in_the_submission(tmp_path):
     sample = ",label\n7,x\n8,x\n"
     test = ASKED.replace("id,", ",")
@@ -280,6 +287,27 @@ def test_cells_of_groups_hold_the_candidates_of_a_column(loss, tmp_path, capsys)
     assert "name it with competition.candidate_column" in capsys.readouterr().out
     with pytest.raises(ValueError, match="set group_column"):
         settings_of(candidate_column="docid")
+
+
+@pytest.mark.parametrize("metric", ["map", "map_at_k"])
+def test_another_number_of_ids_than_that_of_the_sample_is_warned_of(metric, tmp_path, capsys):
+    texts = {"text_columns": ["query", "passage"], "group_column": "qid", "k": 3}
+    settings = settings_of(metric=metric, positive_label="1", label_column="label", **texts)
+    test = "qid,id,query,passage\n" + "".join(f"x,{n},a,b\n" for n in range(4))
+    scores = [[1 - n / 9, n / 9] for n in range(4)]
+    train = "qid,id,query,passage,label\n1,1,a,b,0\n1,2,a,c,1\n"
+    found = submit(tmp_path, settings, train, test, scores, "q,docs\nx,1 2\n")
+    written, setting = ("3 2 1 0", 'metric = "map_at_k" and competition.k = 2')
+    if metric == "map_at_k":
+        written, setting = "3 2 1", "competition.k = 2"
+    assert found[1] == ["x", written]
+    said = capsys.readouterr().out
+    assert f"have up to 2 ids, and this run writes {len(written.split())}: if the host" in said
+    assert f"expects 2, set {setting}." in said
+    # More than there are can't be written.
+    settings = settings_of(metric="map", positive_label="1", label_column="label", **texts)
+    submit(tmp_path, settings, train, test, scores, "q,docs\nx,1 2 3 4 5\n")
+    assert "have up to" not in capsys.readouterr().out
 
 
 def test_grades_and_wrong_choices_are_no_matches(tmp_path):

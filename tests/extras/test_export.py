@@ -13,7 +13,15 @@ from projects import bake_project, flags, run, shorten
 
 from core.base.errors import InputError
 from core.layers.global_pointer import EfficientGlobalPointer
-from extras.export.export import Serving, check_free, compare, sample_batch, write_folder
+from extras.export import export
+from extras.export.export import (
+    Serving,
+    check_free,
+    compare,
+    copy_example,
+    sample_batch,
+    write_folder,
+)
 
 NAMES = ["token_ids", "padding_mask"]
 
@@ -83,6 +91,25 @@ def test_parts_of_a_pointer_are_outputs_by_name(tmp_path):
     loaded = tf.saved_model.load(str(tmp_path))
     served = loaded.serve({"token_ids": ids, "padding_mask": ids + 1})
     assert served["entity_starts"].shape == (3, 3, 11)
+
+
+def test_an_example_that_can_not_encode_the_inputs_is_left_out(tmp_path, capsys):
+    copy_example(tmp_path, "serve_labels.py", ["text_a_token_ids", "text_b_token_ids"], None)
+    assert not [*tmp_path.iterdir()]
+    assert "serve.py is left out: it encodes a pair as one text" in capsys.readouterr().out
+    copy_example(tmp_path, "serve_labels.py", NAMES, None)
+    assert (tmp_path / "serve.py").is_file()
+
+
+def test_runs_of_one_name_are_several(tmp_path, monkeypatch):
+    """As trials of two searches are that are blended."""
+    script = "from pathlib import Path\nfrom types import SimpleNamespace\n"
+    script += "def load_runs(names):\n    return SimpleNamespace(folders=map(Path, names))\n"
+    (tmp_path / "predict.py").write_text(script, encoding="utf-8")
+    monkeypatch.setattr(export, "PROJECT", tmp_path)
+    monkeypatch.setattr(export, "members", lambda run: [tmp_path / "a/1", tmp_path / "b/1"])
+    with pytest.raises(InputError, match="both means several runs: name one of .*a.1, .*b.1"):
+        export.load_run("both")
 
 
 def test_a_folder_appears_whole_or_not_at_all(tmp_path):

@@ -1,6 +1,7 @@
 """Adversaries, gradient penalty and R-Drop against eager computations that share no code."""
 
 import dataclasses
+import tracemalloc
 from collections import Counter
 from types import SimpleNamespace
 
@@ -392,6 +393,14 @@ def test_training_records_are_chosen_by_the_seed_and_groups_stay_whole():
     found = Counter(one.group for one in choose_examples(grouped, 30, 1))
     assert all(count == sizes[int(group)] for group, count in found.items())
     assert 30 <= found.total() < 30 + max(sizes)
+
+
+def test_a_long_name_of_a_group_needs_its_own_room_alone():
+    named = [SimpleNamespace(group=name) for name in ("a" * 20_000, *map(str, range(999)))]
+    tracemalloc.start()
+    assert len(choose_examples(named, 30, 1)) == 30
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
 
 
 def test_training_records_are_scored_by_what_dev_has_tuned():

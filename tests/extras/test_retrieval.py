@@ -652,6 +652,10 @@ def test_a_submission_has_the_header_and_the_queries_of_the_sample(tmp_path, cap
     sample.write_text(",ids\na,0\nb,0\n", encoding="utf-8")
     write_submission(tmp_path / "out.tsv", sample, queries)
     assert (tmp_path / "out.tsv").read_text(encoding="utf-8") == "\tids\na\ta0\nb\tb0\n"
+    queries[0].id = "a\rc"
+    sample.write_bytes(b'q, ids\n"a\rc",0\nb,0\n')
+    write_submission(out, sample, queries)
+    assert out.read_bytes() == b'q, ids\n"a\rc",a0\nb,b0\n'
     texts = tmp_path / "texts.csv"
     texts.write_text('id,text\n7,"one, two"\n8,three\n', encoding="utf-8")
     assert [*read_texts(texts)] == [("7", "one, two"), ("8", "three")]
@@ -717,6 +721,8 @@ def test_what_cannot_be_searched_is_refused(project, vectors, tmp_path):
     assert "has the vectors of other texts" in refusal(project, *wrong, wide)
     ids = (folder / "corpus.ids.jsonl").read_text(encoding="utf-8")
     (tmp_path / "wide.ids.jsonl").write_text(ids, encoding="utf-8")
+    (tmp_path / "wide.meta.json").write_text('{"content": "0", "weights": "1"}', encoding="utf-8")
+    assert "has the vectors of other texts" in refusal(project, *wrong, wide), "of the same ids"
     (tmp_path / "wide.meta.json").write_text('{"weights": "sha256:0"}', encoding="utf-8")
     assert "was written by another run than bi" in refusal(project, *wrong, wide)
     wide.write_bytes(b"no numbers")

@@ -17,13 +17,14 @@ from browser import dump, needs_chromium, open_page
 from forked_scripts import run_together
 from project_process import ProjectProcess
 from projects import ENVIRONMENT, bake_project, flags, run, shorten
+from pydantic_settings import BaseSettings, CliApp
 
 from core.base.files import read_json
 from core.scores.evaluation import OwnWeights
 from extras.search import hooks
 from extras.search.page import find_importances
 from extras.search.settings import Table
-from extras.search.space import Searched, find_name_fault, make_distribution
+from extras.search.space import Searched, as_flags, find_name_fault, make_distribution
 from extras.search.study import SharedStudy, open_study
 from extras.search.trainings import wait_for_survivor
 
@@ -167,6 +168,14 @@ def test_what_is_right_is_not_searched():
     """Its settings are those of several tasks."""
     for name in ("output", "competition.label_column", "lowercase_scores", "mask_rate"):
         assert "scores for different answers" in find_name_fault(name, {name: 1}, None)
+
+
+def test_a_trial_has_names_that_are_not_ascii():
+    class Named(BaseSettings):
+        names: list[str] = []
+
+    flags = as_flags(Named(), {"names": ["标题", "ü, x"]})
+    assert CliApp.run(Named, cli_args=flags).names == ["标题", "ü, x"]
 
 
 @pytest.fixture(scope="module")

@@ -528,6 +528,24 @@ def test_a_file_that_was_moved_away_gets_its_place_again(tmp_path: Path) -> None
     assert (project / "mine.md").read_text() == "changed\n"
 
 
+def test_a_file_that_git_took_back_is_written_again(tmp_path: Path) -> None:
+    """An update is killed after a file; `git checkout .` undoes what it has done."""
+    old, new = ({"a.md": TEXT, "b.md": TEXT}, {"a.md": OTHER, "b.md": OTHER})
+    plan, found = merged_project(tmp_path, old, old, new)
+    project = tmp_path / "project"
+    stage_plan(project, plan, found)
+    write(project / "b.md", "changed\n")
+    for _ in range(2):
+        write(project / "a.md", TEXT)
+        with pytest.raises(InputError, match="b.md was changed after the update had begun"):
+            carry_out(project, read_plan(project))
+        assert (project / "a.md").read_text() == OTHER
+    (project / "b.md").unlink()
+    assert carry_out(project, read_plan(project))
+    assert {(project / name).read_text() for name in old} == {OTHER}
+    assert not (project / STAGED).exists()
+
+
 def test_an_extra_that_is_gone_is_not_rendered(tmp_path: Path) -> None:
     write(tmp_path / "extras/doctor/hooks.py", "")
     write(tmp_path / "extras/lora/__pycache__/hooks.pyc", "")  # what `git rm -r` leaves

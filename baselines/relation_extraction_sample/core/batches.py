@@ -45,7 +45,7 @@ class DataGenerator(BatchPlan):
             yield {**batch, "loss_weight": weights.astype(np.float32)}
 
     def loss_divisor(self, batch: Batch, real: int) -> int:
-        """Return what the summed loss is divided by: the real examples, without filler."""
+        """Return what the summed loss is divided by: the number of real examples, not of filler."""
         return real
 
 

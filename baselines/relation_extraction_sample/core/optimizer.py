@@ -34,7 +34,7 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         step = tf.cast(step, "float32") + 1.0
-        # While it rises, `done` is clipped to 0; afterwards `rise` is above 1.
+        # In warm-up `rise` is at most 1 and `done` is 0; later `rise` is above 1: the fall counts.
         rise = step / max(self.warm_up_steps, 1)
         done = (step - self.warm_up_steps) / (self.steps - self.warm_up_steps + 1)
         return self.peak * tf.minimum(rise, self.fall(tf.clip_by_value(done, 0.0, 1.0)))
@@ -53,8 +53,8 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
     The gradient is summed over all replicas, then clipped. All weights decay, except biases and the
     scales of normalizations.
     """
-    # Of all epochs, even if the setting `steps` ends the training earlier.
-    settings, steps = training.settings, training.planned_steps
+    settings = training.settings
+    steps = training.planned_steps  # of all epochs, even if the setting `steps` ends it earlier
     replicas = training.strategy.num_replicas_in_sync
     factor = float(replicas) if settings.devices.scale_learning_rate else 1.0
     peak, warm_up_steps = settings.learning_rate * factor, int(settings.warm_up * steps)

@@ -66,7 +66,7 @@ def parse_object(text: str, place: str, make_object: Callable[[str, list], dict]
         if isinstance(value, dict):
             return value
     except UnicodeDecodeError as error:
-        what, fix = f"not UTF-8 ({error.reason})", "save the file as UTF-8"
+        what, fix = f"not UTF-8 ({error.reason})", "save the file as UTF-8, unpacked"
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
         what, fix = f"{half} is half of a character", "write both halves"

@@ -209,12 +209,15 @@ def skip(text: str, unwanted: Callable[[str], bool]) -> np.ndarray:
 
 
 def load_tokenizer_file(path: Path, read: Callable = Tokenizer.from_file) -> Any:
-    """Read a tokenizer.json, or another file of a tokenizer.
+    """Read a tokenizer.json, or another file of a tokenizer, without its padding and truncation.
 
     Raises:
         InputError: the file is missing or damaged.
     """
     try:
-        return read(str(path))
+        tokenizer = read(str(path))
     except Exception as error:  # the tokenizers raise no other kind
         raise InputError(f"{path} can't be read ({error}): restore it.") from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()  # transformers stores those of its last call
+    return tokenizer

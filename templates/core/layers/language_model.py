@@ -14,8 +14,7 @@ def prefix_mask(segment_ids, padding_mask) -> keras.KerasTensor:
     """Return the attention mask `[batch, query, key]` of a source followed by its target.
 
     i attends to j where cumsum(segment)_j <= cumsum(segment)_i, and j is a token. Segments are 0 in
-    the source and 1 in the target. So every source token has the sum 0, and the sum of a target
-    token is its position in the target.
+    the source and 1 in the target. So source tokens have the sum 0, target tokens 1, 2, 3 ...
 
     Args:
         segment_ids: `[batch, length]`.
@@ -27,9 +26,9 @@ def prefix_mask(segment_ids, padding_mask) -> keras.KerasTensor:
     >>> ops.cast(mask, "int32").numpy()[0].tolist()
     [[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
     """
-    places = ops.cumsum(segment_ids, axis=1)
+    sums = ops.cumsum(segment_ids, axis=1)
     return ops.logical_and(
-        places[:, None, :] <= places[:, :, None], ops.cast(padding_mask, "bool")[:, None, :]
+        sums[:, None, :] <= sums[:, :, None], ops.cast(padding_mask, "bool")[:, None, :]
     )
 
 

@@ -73,17 +73,18 @@ def train(
         encoder = load_encoder(settings, tokenizer)
         models = build_models(encoder, schema, settings)
 
-    encoding = (tokenizer, schema, models.encoder_inputs, settings)
-    batches = EventGenerator.of(train_examples, *encoding, batch_size)
+    shared = (tokenizer, schema, models.encoder_inputs, settings)
+    batches = EventGenerator.of(train_examples, *shared, batch_size)
     # False: no labels, since predictions for dev are compared with its records.
-    dev_batches = EventGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
+    dev_batches = EventGenerator.of(dev_examples, *shared, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, make_selector(schema, settings.model))
     scorer = EventScorer(predictor, dev_batches, settings)
 
     monitor = f"{settings.metric}_f1"
     training = Training(settings, strategy, run, models, batches, scorer, monitor)
     with strategy.scope():
-        training.prepare()  # checks inputs, seeds dropout; extras may change any part
+        # Extras may change any part of `training`; `models.training` is its Keras model.
+        training.prepare()  # also checks the inputs, and seeds dropout
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, {"types": schema.types})

@@ -1,6 +1,7 @@
 """What a bundle has of a project: the files that predict.py needs, and runs with their weights."""
 
 import ast
+import hashlib
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -246,7 +247,10 @@ def with_encoder(config: dict[str, Any], project: Path) -> dict[str, Any]:
             f"encoder = {encoder!r} is a preset, which lora reads again when it predicts: save it "
             "in a folder, and train with that."
         )
-    own = f"{ENCODERS}/{folder.resolve().name}"
+    folder = folder.resolve()
+    # Encoders of two runs may have the same name.
+    key = hashlib.sha256(bytes(folder)).hexdigest()[:8]
+    own = f"{ENCODERS}/{key}/{folder.name}"
     if not (project / own).is_dir():
         shutil.copytree(folder, project / own, ignore=SKIPPED)
     return {**config, "encoder": own}

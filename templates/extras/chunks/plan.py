@@ -61,7 +61,12 @@ class Plan:
         return {
             "file": file_hash(self.file),
             "runs": hash_of([describe_run(folder) for folder in self.folders]),
-            "flags": hash_of({name: str(value) for name, value in self.flags.items()}),
+            "flags": hash_of(
+                [
+                    {name: str(value) for name, value in self.flags.items()},
+                    hash_texts(self.flags.get("allowed")),
+                ]
+            ),
             "code": hash_of([code_hash(PROJECT), file_hash(PROJECT / "predict.py")]),
         }
 
@@ -134,7 +139,16 @@ def describe_run(folder: Path) -> dict[str, Any]:
     files = [folder / name for name in sorted(names) if (folder / name).is_file()]
     # A fold uses the threshold of its cross-validation.
     tuned = [read_scores(place).get("dev") for place in (folder, folder.parent)]
-    return {"files": {file.name: file_hash(file) for file in files}, "tuned": tuned}
+    config = folder / "config.json"
+    table = read_json(config).get("generation", {}) if config.is_file() else {}
+    texts = hash_texts(table.get("allowed"), PROJECT)
+    return {"files": {f.name: file_hash(f) for f in files}, "tuned": tuned, "texts": texts}
+
+
+def hash_texts(name: str | None, folder: Path = Path()) -> str:
+    """Return the hash of a file of allowed texts; empty: none is named."""
+    path = folder / (name or "")
+    return file_hash(path) if path.is_file() else ""
 
 
 def hash_of(value: Any) -> str:

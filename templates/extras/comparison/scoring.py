@@ -113,7 +113,7 @@ def read_text(path: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        what = f"not UTF-8 ({error.reason}): save the file as UTF-8."
+        what = f"not UTF-8 ({error.reason}): save the file as UTF-8, unpacked."
         raise InputError(f"{path}, line {line}: {what}") from error
 
 

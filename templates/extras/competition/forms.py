@@ -19,6 +19,7 @@ class Form:
         cells: different cells of the sample without its ids; empty: there is no sample.
         given: column -> what it holds, where --columns says it.
         delimiter: of the sample; empty: the usual one of the table that is written.
+        written: the header as the sample has it, with its blanks; empty: as `header`.
     """
 
     header: tuple[str, ...]
@@ -27,6 +28,7 @@ class Form:
     cells: frozenset[str] = frozenset()
     given: dict[str, str] = field(default_factory=dict)
     delimiter: str = ""
+    written: tuple[str, ...] = ()
 
     def words(self, separator: str) -> set[str]:
         """Return the parts of the cells; an empty separator: the whole cells."""

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy import stats
-from sklearn.metrics import cohen_kappa_score, mean_absolute_error, root_mean_squared_error
+from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
 from extras.competition.cuts import apply_cuts, grades_between
+from extras.competition.drawn import Drawable, kappa_of
 from extras.competition.rankings import mean_ndcg
 
 ERRORS = ("rmse", "mcrmse", "mae")
@@ -51,18 +52,13 @@ def spearman(gold: np.ndarray, predicted: np.ndarray) -> float:
 def quadratic_kappa(gold: np.ndarray, predicted: np.ndarray) -> float:
     """Return the quadratic weighted kappa of grades; 0 if all have one grade.
 
-    All grades from the lowest to the highest count, unused ones too, so the distance of two grades
-    is that of their numbers.
+    The distance of two grades is that of their numbers, so it needs no matrix of all grades, which
+    a single outlier would make too large.
 
     Args:
         gold: whole numbers; `predicted` too.
     """
-    lowest = min(gold.min(), predicted.min())
-    grades = np.arange(lowest, max(gold.max(), predicted.max()) + 1).astype(int)
-    if len(grades) == 1:
-        return 0.0
-    pair = gold.astype(int), predicted.astype(int)
-    return float(cohen_kappa_score(*pair, labels=grades, weights="quadratic"))
+    return Drawable(kappa_of(gold, predicted), len(gold)).value
 
 
 # For one target; several targets have the mean.

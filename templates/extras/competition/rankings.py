@@ -86,7 +86,10 @@ def ndcg_of_ranked(
 
 def number_groups(groups: Sequence[str | None]) -> np.ndarray:
     """Return the number of the group of each record `[records]`."""
-    return np.unique(np.array([str(group) for group in groups]), return_inverse=True)[1]
+    # Not an array of strings: each would take the room of the longest.
+    names = [str(group) for group in groups]
+    number = {name: place for place, name in enumerate(sorted({*names}))}
+    return np.array([number[name] for name in names], int)
 
 
 def average_precision_of_groups(

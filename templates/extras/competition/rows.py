@@ -7,9 +7,10 @@ values and ids such as "007" into numbers. It would also guess broken rows, and 
 import codecs
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 from core.base.errors import InputError
@@ -226,3 +227,19 @@ def header_cells(names: Sequence[str]) -> list[str]:
     """Return a header as a file has it: a column without a name, such as an index, has none."""
     pairs = enumerate(names, start=1)
     return ["" if name == UNNAMED.format(number) else name for number, name in pairs]
+
+
+def raw_header(path: Path, dialect: Dialect = Dialect()) -> tuple[str, ...]:
+    """Return the first row of a table as it is, with the blanks around its cells."""
+    delimiter, quoting = find_format(path, dialect)
+    lines = read_lines(path, encoding_of(path, dialect))
+    return tuple(next(filter(None, csv.reader(lines, delimiter=delimiter, quoting=quoting))))
+
+
+def table_text(rows: Iterable[Sequence[Any]], delimiter: str) -> str:
+    """Return the text of a table; a cell with any line break is in quotes."""
+    lines: list[str] = []
+    # csv quotes a lone carriage return only where it is in what ends a row.
+    out = SimpleNamespace(write=lambda line: lines.append(line.removesuffix("\r\n") + "\n"))
+    csv.writer(out, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
+    return "".join(lines)

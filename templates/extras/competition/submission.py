@@ -6,9 +6,9 @@ open, the kind of the cells. Columns are matched by their names.
 """
 
 import csv
-import io
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,14 @@ from extras.competition.list_tables import list_rows, plan_lists
 from extras.competition.matching import label_of_column, match_columns, same_name
 from extras.competition.number_cells import parse_number
 from extras.competition.records import show
-from extras.competition.rows import DELIMITERS, find_format, header_cells, read_rows
+from extras.competition.rows import (
+    DELIMITERS,
+    find_format,
+    header_cells,
+    raw_header,
+    read_rows,
+    table_text,
+)
 from extras.competition.settings import Settings, Table
 from extras.competition.tables import is_number
 
@@ -82,12 +89,17 @@ def read_form(sample: Path | None, columns: str, kind: str, table: Table) -> For
             )
         if len(cells) < MOST_CELLS:
             cells |= {row[name].strip() for name in own[1:]}
+    # The longest cell of all rows says how many ranks a cell has.
+    answers = (row[name].strip() for _, row in rows for name in own[1:])
+    cells.add(max(answers, key=lambda cell: cell.count(" ")))
     if header and len(header) != len(own):
         raise InputError(
             f"--columns names {len(header)} columns, but {sample} has {len(own)}: {show(own)}."
         )
     delimiter, _ = find_format(sample, dialect)
-    return Form(header or own, list(ids), kind, frozenset(cells - {""}), given, delimiter)
+    written = () if header else raw_header(sample, dialect)
+    found = frozenset(cells - {""})
+    return Form(header or own, list(ids), kind, found, given, delimiter, written)
 
 
 def read_columns(columns: str, own: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -142,16 +154,13 @@ def write_table(
         rows = list_rows(records, plan)
     elif plan.by_group:
         rows = rank_groups(records, groups, labels.positive, plan)
-    table = io.StringIO()
     # As the sample has it, but a .tsv is never written with the commas of a .csv.
     usual = DELIMITERS[path.suffix.lower()]
     delimiter = usual if form.delimiter in DELIMITERS.values() else form.delimiter or usual
-    writer = csv.writer(table, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(header_cells(plan.header))
     written = match_ids(rows, form.ids, plan.header)
-    for identity in written:
-        writer.writerow([identity, *make_cells(rows[identity], plan, labels)])
-    write_text(path, table.getvalue())
+    table: list[Sequence[Any]] = [form.written or header_cells(plan.header)]
+    table += [[identity, *make_cells(rows[identity], plan, labels)] for identity in written]
+    write_text(path, table_text(table, delimiter))
     print(plan.describe())
     if len(written) != len(records):
         print(f"rows: {len(written)}, one for each group of records")
@@ -489,7 +498,7 @@ def write_number(value: float, plan: Plan) -> Any:
 
 
 def find_other_spelling(form: Form, plan: Plan) -> list[str]:
-    """Return in what the sample writes labels, or their number in a cell, in another way."""
+    """Return in what the sample writes labels in another way."""
     if plan.order or not plan.names or not form.cells:
         return []
     if plan.joined and plan.kind == "labels" and (other := find_separator(form, plan)):
@@ -509,13 +518,22 @@ def find_other_spelling(form: Form, plan: Plan) -> list[str]:
             f"labels, {show(plan.names)}: if labels are spelled so there, spell them so in the "
             "training file."
         ]
+    return []
+
+
+def find_other_count(form: Form, plan: Plan, groups: Sequence[str | None]) -> list[str]:
+    """Return that cells of the sample have more, or fewer, ranked names than those written."""
     most = form.longest_cell(plan.separator) if plan.kind == "ranked" else 0
-    if plan.ranks is None or most < 2 or most == plan.ranks:
+    if most < 2 or plan.order:
         return []
+    what = "ids" if plan.by_group and not plan.names else "labels"
+    held = max(Counter(groups).values()) if plan.by_group else len(plan.names)
+    wanted, ranks = min(most, held), min(plan.ranks or held, held)
+    setting = "competition.k" if plan.ranks else 'metric = "map_at_k" and competition.k'
     return [
-        f"cells of the sample have up to {most} labels, and this run writes {plan.ranks}: if the "
-        f"host expects {most}, set competition.k = {most}."
-    ]
+        f"cells of the sample have up to {most} {what}, and this run writes {ranks}: if the "
+        f"host expects {most}, set {setting} = {most}."
+    ][: wanted != ranks]
 
 
 def find_separator(form: Form, plan: Plan) -> str:
@@ -565,7 +583,7 @@ def find_oddities(
     """
     unknown = columns_without_label(form.header[1:], labels) if plan.order else []
     return [
-        *find_other_spelling(form, plan),
+        *(find_other_spelling(form, plan) or find_other_count(form, plan, groups)),
         *find_other_candidates(form, plan, records, groups),
         *(
             f"no training record has the label {name!r}, so its column is 0 in each row: if it is "

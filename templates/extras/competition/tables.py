@@ -409,13 +409,23 @@ def find_question(
         is_single: each row has one answer, in place of the choices.
 
     Raises:
-        InputError: a column that the settings name is absent, or several may be the answer.
+        InputError: a column that the settings name is absent, several may be the answer, or one
+            may be the question.
     """
     header = [*dict.fromkeys(name for _, row in rows for name in row)]
     free = [name for name in header if name not in taken]
     question = find_column(path, header, table.text_column, "text_column")
     if not question and not (table.text_columns or table.text_template):
         question = next((name for name in QUESTION_NAMES if name in free), None)
+        worded = [n for n in free if any(has_words(row.get(n), table) for _, row in rows)]
+        if worded and not question and not is_single:
+            doubt = (
+                f"{path}: which column is the question? Name it with competition.text_column, or "
+                f"leave out columns that are none: those with words are {show(worded)}."
+            )
+            if not table.right_choice:
+                raise InputError(doubt)
+            print(f"warning: {doubt}")  # the texts of a pair often begin with it
     texts = [question] if question else []
     if is_single:
         usual = (name for name in RESPONSE_NAMES if name in free and name not in texts)

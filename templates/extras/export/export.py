@@ -42,6 +42,8 @@ PARTS = ("queries", "keys", "starts", "ends")
 TOLERANCE = 1e-5  # between the written and the trained model
 # Kind of outputs -> the example file that is written next to the model.
 EXAMPLES = {"probabilities": "serve_labels.py"}
+# Inputs that these files make; a bi-encoder has others, of each text.
+SERVED = ("token_ids", "segment_ids", "padding_mask", "text_numbers")
 # Folder for transformers -> the class that reads it.
 READERS = {
     "encoder": "`transformers.AutoModel`",
@@ -111,9 +113,10 @@ def load_run(name: str) -> Any:
         raise InputError(f"{PROJECT.name} predicts nothing: export its encoder with its export.py.")
     # An extra does not know the task, but predict.py does.
     loaded = runpy.run_path(str(script))["load_runs"]([name])
-    found = dict.fromkeys(run.name for folder in loaded.folders for run in members(folder))
+    # By their paths: folders of two searches have the same names.
+    found = dict.fromkeys(run.resolve() for folder in loaded.folders for run in members(folder))
     if len(found) > 1:
-        folders = ", ".join(found)
+        folders = ", ".join(map(str, found))
         raise InputError(f"{name} means several runs: name one of {folders}.")
     return loaded
 
@@ -174,20 +177,36 @@ def fill(target: Path, run: Any, encoder: bool, onnx: bool) -> None:
     }
     write_json(target / "serving.json", described)
     write_text(target / "README.md", readme(described, written, onnx))
-    texts = getattr(getattr(run.settings, "competition", None), "text_columns", [])
+    for example in [file for output, file in EXAMPLES.items() if output in outputs]:
+        copy_example(target, example, names, getattr(run.settings, "competition", None))
+
+
+def copy_example(target: Path, example: str, names: list[str], table: Any) -> None:
+    """Copy the example that serves a run, or print why it can't.
+
+    Args:
+        target: gets it as serve.py.
+        example: a file next to this one.
+        names: of the inputs.
+        table: of extras/competition; None: the project has none.
+    """
+    texts = getattr(table, "text_columns", [])
     if len(texts) > 2:
         print(
             f"serve.py is left out: it encodes a text or a pair, and this run reads {len(texts)} "
             "texts, which extras/competition/segments.py encodes."
         )
         return
-    table = getattr(run.settings, "competition", None)
+    if others := [name for name in names if name not in SERVED]:
+        print(
+            f"serve.py is left out: it encodes a pair as one text, and this run has the input "
+            f"{others[0]}: encode your texts as serving.json names the inputs."
+        )
+        return
     for name in ("text_template", "turn_separator"):
         if getattr(table, name, ""):
             print(f"serve.py reads texts that competition.{name} has joined: join yours alike.")
-    for output, example in EXAMPLES.items():
-        if output in outputs:
-            shutil.copy(Path(__file__).with_name(example), target / "serve.py")
+    shutil.copy(Path(__file__).with_name(example), target / "serve.py")
 
 
 def find_encoder(model: keras.Model) -> keras.Model:

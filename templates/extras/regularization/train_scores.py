@@ -58,7 +58,10 @@ def choose_examples(examples: Any, most: int, seed: int) -> Any:
     """
     groups = np.arange(len(examples))
     if isinstance(examples, Sequence) and getattr(examples[0], "group", None) is not None:
-        groups = np.unique([example.group for example in examples], return_inverse=True)[1]
+        # Not an array of strings: each would take the room of the longest.
+        names = [example.group for example in examples]
+        number = {name: place for place, name in enumerate(sorted({*names}))}
+        groups = np.array([number[name] for name in names])
     order = np.random.default_rng([seed, DRAW]).permutation(groups.max() + 1)
     sizes = np.bincount(groups)[order]
     chosen = order[: np.searchsorted(np.cumsum(sizes), most) + 1]

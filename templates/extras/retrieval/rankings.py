@@ -1,7 +1,5 @@
 """Queries and their ranked candidates: read from files, written as JSON Lines and for trec_eval."""
 
-import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -192,12 +190,9 @@ def write_submission(
             f"query {few[0]!r} has {len(ranked[few[0]])} candidates, and a cell of {sample} "
             f"{count} ids: raise --top."
         )
-    table = io.StringIO()
     delimiter = tables.DELIMITERS.get(path.suffix.lower(), ",")
-    writer = csv.writer(table, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(tables.header_cells(header))
-    writer.writerows([query, " ".join(ranked[query][:count])] for query in asked)
-    write_text(path, table.getvalue())
+    cells = [[query, " ".join(ranked[query][:count])] for query in asked]
+    write_text(path, tables.table_text([tables.raw_header(sample), *cells], delimiter))
     return count
 
 

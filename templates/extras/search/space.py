@@ -225,8 +225,8 @@ def as_flags(settings: Settings, values: dict[str, Any]) -> list[str]:
         settings: of the search; `values` replace some of them.
     """
     flat = flatten(settings.model_dump()) | values
-    return [
-        f"--{name}={value if isinstance(value, str) else json.dumps(value)}"
+    return [  # not as ASCII: in a list, \u00fc would be read as six characters
+        f"--{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
         for name, value in flat.items()
         if value is not None
     ]

@@ -256,11 +256,13 @@ def read_reaches(fields: Fields, count: int) -> list[int]:
         InputError: the numbers of kinds and layers differ.
     """
     family, default = fields.kind, 4096
-    window = fields.values.get("sliding_window", default if family == "mistral" else None)
+    window = fields.values.get("sliding_window", None if family == "smollm3" else default)
+    if family.startswith("gemma3"):  # null too: its local layers have their own rotation
+        window = window or default
     used = bool(fields.values.get("use_sliding_window", False))
-    first = fields.values.get("max_window_layers", 28)
+    first = fields.number("max_window_layers", 28)
     pattern = fields.values.get("sliding_window_pattern") or 6
-    fields.skip("sliding_window", "use_sliding_window", "max_window_layers", "layer_types")
+    fields.skip("sliding_window", "use_sliding_window", "layer_types")
     fields.skip("sliding_window_pattern", "_sliding_window_pattern")
     if family == "llama" or not window or family in ("qwen2", "qwen3", "smollm3") and not used:
         return [0] * count
@@ -299,8 +301,6 @@ def make_llama(
     """
     family = fields.kind
     gemma = family.startswith("gemma3")
-    fields.require("quantization_config", None)
-    fields.require("pretraining_tp", 1)
     for name in ("final_logit_softcapping", "attn_logit_softcapping"):
         fields.require(name, None)
     fields.require("use_bidirectional_attention", False)
@@ -448,7 +448,8 @@ def make_bart(
     """Return BART. Source: Lewis et al. 2019, https://arxiv.org/abs/1910.13461."""
     for name in ("normalize_before", "add_final_layer_norm", "static_position_embeddings"):
         fields.require(name, False)
-    fields.require("normalize_embedding", True)
+    for name in ("normalize_embedding", "tie_word_embeddings"):
+        fields.require(name, True)
     fields.require("extra_pos_embeddings", 2)
     width, norm = fields.number("d_model"), {"kind": "layer", "epsilon": 1e-5}
     rows = fields.number("max_position_embeddings", 1024)
@@ -535,8 +536,7 @@ def make_t5(
         "gated": gated,
         "dropout": settings.dropout,
     }
-    tied = not weights.has(files.HEAD)
-    named = fields.values.get("tie_word_embeddings", True) is not False
+    named = fields.values.get("tie_word_embeddings", fields.kind == "t5") is not False
     scaled = fields.values.get("scale_decoder_outputs", named) and fields.kind == "t5"
     count = fields.number("num_layers")
     return EncoderDecoder(
@@ -551,7 +551,7 @@ def make_t5(
             "buckets": fields.number("relative_attention_num_buckets", 32),
             "farthest": fields.number("relative_attention_max_distance", 128),
         },
-        tied=tied,
+        tied=is_tied(weights, named),
         score_scale=width**-0.5 if scaled else 1.0,
         dropout=settings.dropout,
         before=[],
@@ -559,6 +559,19 @@ def make_t5(
         ends=ends,
         name="encoder",
     )
+
+
+def is_tied(weights: Weights, named: bool) -> bool:
+    """Return whether the token table of a T5 also scores tokens.
+
+    Args:
+        weights: a head that is no copy of the table is another one.
+        named: whether config.json says so; decides where there are no weights.
+    """
+    if not weights.readers:
+        return named
+    head, table = (weights.readers.get(name) for name in (files.HEAD, weights.find_shared()))
+    return not head or bool(named and table and np.array_equal(head(), table()))
 
 
 def assign_t5(weights: Weights, writer: EncoderDecoder) -> None:
@@ -691,6 +704,7 @@ def read_writer(settings: CoreSettings, folder: Path) -> keras.Model:
         InputError: its files can't be read, or don't fit together.
     """
     fields = files.Fields(folder / "config.json")
+    fields.require("quantization_config", None)
     table: Any = getattr(settings, "writers", None)
     is_new = table is not None and table.weights == "random"
     if not is_new:

@@ -40,12 +40,12 @@ HARMLESS = set(
     keys_to_ignore_at_inference label2id layerdrop length_penalty max_length min_length
     model_type n_positions no_repeat_ngram_size num_beam_groups num_beams num_hidden_layers
     num_return_sequences output_attentions output_hidden_states output_past output_scores
-    pad_token_id prefix problem_type pruned_heads remove_invalid_values repetition_penalty
-    resid_pdrop return_dict return_dict_in_generate save_step sep_token_id summary_activation
-    summary_first_dropout summary_proj_to_labels summary_type summary_use_proj suppress_tokens
-    task_specific_params temperature tf_legacy_loss tie_encoder_decoder tie_word_embeddings
-    tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p
-    use_bfloat16 use_cache
+    pad_token_id prefix pretraining_tp problem_type pruned_heads remove_invalid_values
+    repetition_penalty resid_pdrop return_dict return_dict_in_generate save_step sep_token_id
+    summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj
+    suppress_tokens task_specific_params temperature tf_legacy_loss tie_encoder_decoder
+    tie_word_embeddings tokenizer_class top_k top_p torch_dtype torchscript transformers_version
+    typical_p use_bfloat16 use_cache
     """.split()
 )
 
@@ -62,7 +62,11 @@ class Fields:
         self.path = path
         values = read_json(path) if values is None else values
         self.kind = family_of(values)
-        self.values: dict[str, Any] = values.get("text_config") or values
+        # Gemma 3 with pictures has the fields of its text apart, but for these.
+        both = ("quantization_config", "eos_token_id", "tie_word_embeddings")
+        whole = {name: values[name] for name in both if name in values}
+        text = values.get("text_config")
+        self.values: dict[str, Any] = {**whole, **text} if text else values
         self.asked: set[str] = set()
 
     def get(self, name: str, default: Any) -> Any:
@@ -441,5 +445,7 @@ def encode_prompts(
             # Cutting a text may change its tokens, so it is encoded again until it fits.
             source = source[: min(ends[-excess - 1], len(source) - 1)]
             encoding = tokenizer.encode(lay_out(source))
-        found.append(np.array(encoding.ids, np.int32))
+        # A decoder goes on from the last token, so there is one: a line break.
+        ids = encoding.ids or tokenizer.encode("\n", add_special_tokens=False).ids
+        found.append(np.array(ids, np.int32))
     return found

@@ -56,7 +56,13 @@ def load_framed(folder: Path, settings: Any) -> Tokenizer | None:
         return load_tokenizer_file(folder / "tokenizer.json")
     else:
         framed = put_frame(plain, prompt)
-    if framed.num_special_tokens_to_add(SECOND in prompt) >= settings.max_length:
+    around = framed.num_special_tokens_to_add(SECOND in prompt)
+    if not around:
+        raise InputError(
+            f"writers.prompt = {prompt!r} leaves an empty text without a token to classify by: add "
+            "something to it, such as a line break at its end."
+        )
+    if around >= settings.max_length:
         raise InputError(
             f"writers.prompt leaves no room for a text in max_length = {settings.max_length}: "
             "shorten it, or raise max_length."

@@ -74,17 +74,18 @@ def train(
         encoder = load_encoder(settings, tokenizer)
         models = build_models(encoder, len(schema.types), settings)
 
-    encoding = (tokenizer, schema.types, models.encoder_inputs, settings)
-    batches = EntityGenerator.of(train_examples, *encoding, batch_size)
+    shared = (tokenizer, schema.types, models.encoder_inputs, settings)
+    batches = EntityGenerator.of(train_examples, *shared, batch_size)
     # False: no labels, since predictions for dev are compared with its records.
-    dev_batches = EntityGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
+    dev_batches = EntityGenerator.of(dev_examples, *shared, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, make_selector(settings.tagger))
     scorer = EntityScorer(predictor, dev_batches, settings, schema.flat)
 
     monitor = monitor_of(settings)
     training = Training(settings, strategy, run, models, batches, scorer, monitor)
     with strategy.scope():
-        training.prepare()  # checks inputs, seeds dropout; extras may change any part
+        # Extras may change any part of `training`; `models.training` is its Keras model.
+        training.prepare()  # also checks the inputs, and seeds dropout
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, asdict(schema))

@@ -73,18 +73,19 @@ def train(
         encoder = load_encoder(settings, tokenizer)
         models = build_models(encoder, settings)
 
-    encoding = (tokenizer, models.encoder_inputs, settings)
-    batches = AnswerGenerator.of(train_examples, *encoding, batch_size)
+    shared = (tokenizer, models.encoder_inputs, settings)
+    batches = AnswerGenerator.of(train_examples, *shared, batch_size)
     check_answers(batches)
     # False: no labels, since predictions for dev are compared with its records.
-    dev_batches = AnswerGenerator.of(dev_examples, *encoding, settings.prediction_batch_size, False)
+    dev_batches = AnswerGenerator.of(dev_examples, *shared, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy)
     lengths = collect_answer_lengths(examples, tokenizer, settings)
     scorer = AnswerScorer(predictor, dev_batches, settings, lengths)
 
     training = Training(settings, strategy, run, models, batches, scorer, MONITOR)
     with strategy.scope():
-        training.prepare()  # checks inputs, seeds dropout; extras may change any part
+        # Extras may change any part of `training`; `models.training` is its Keras model.
+        training.prepare()  # also checks the inputs, and seeds dropout
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, {"answer_lengths": lengths})

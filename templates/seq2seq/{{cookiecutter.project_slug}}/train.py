@@ -63,9 +63,9 @@ def train(
         settings: of the project.
         strategy: the devices.
         run: its folder, and where to continue.
-        examples: give the vocabulary, which all folds share.
+        examples: give the vocabulary of tiny, which all folds of extras/folds share.
         train_examples: to learn from: all examples, or those of a fold.
-        dev_examples: to choose the best epoch by.
+        dev_examples: their score chooses the best epoch.
     """
     batch_size = global_batch_size(settings, strategy)
     set_seed_and_precision(settings)
@@ -74,19 +74,23 @@ def train(
         models = build_models(encoder, settings)
 
     tokens = find_target_tokens(tokenizer, encoder)
-    inputs, size = models.encoder_inputs, settings.prediction_batch_size
-    pairs = PairGenerator.of(train_examples, tokens, tokenizer, inputs, settings, batch_size)
+    input_names = models.encoder_inputs
+    pairs = PairGenerator.of(train_examples, tokens, tokenizer, input_names, settings, batch_size)
     batches = pack_pairs(pairs, settings)
     # Dev is written with `evaluate_beams`, by default 1, which is several times as fast as the
     # search of predict.py and evaluate.py, whose scores are often higher.
-    of_dev = settings.generating(decoding="beam", beams=settings.generation.evaluate_beams)
-    dev_batches = SourceGenerator.of(dev_examples, tokenizer, inputs, of_dev, size)
-    writer = make_writer([models.inference], tokenizer, tokens, of_dev)
+    beams = settings.generation.evaluate_beams
+    dev_settings = settings.with_generation(decoding="beam", beams=beams)
+    dev_batches = SourceGenerator.of(
+        dev_examples, tokenizer, input_names, dev_settings, settings.prediction_batch_size
+    )
+    writer = make_writer([models.inference], tokenizer, tokens, dev_settings)
     scorer = TextScorer(Predictor([writer], strategy), dev_batches, settings, tokenizer)
 
     training = Training(settings, strategy, run, models, batches, scorer, settings.monitor)
     with strategy.scope():
-        training.prepare()  # checks inputs, seeds dropout; extras may change any part
+        # Extras may change any part of `training`; `models.training` is its Keras model.
+        training.prepare()  # also checks the inputs, and seeds dropout
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, asdict(tokens))

@@ -1,9 +1,9 @@
 """What predict.py writes: JSON Lines, or a table, to which extras/competition gives any form."""
 
 import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from core.base.errors import InputError
@@ -114,12 +114,14 @@ def write_plain_table(path: Path, records: Sequence[dict], ranked: bool) -> None
             f"the label {min(joined)!r} holds |, which separates the labels of a cell: rename it, "
             "or write JSON Lines, as in OUT.jsonl."
         )
-    table = io.StringIO()
-    writer = csv.writer(table, delimiter=DELIMITERS[path.suffix.lower()], lineterminator="\n")
+    lines: list[str] = []
+    # csv quotes a lone carriage return only where it is in what ends a row.
+    out = SimpleNamespace(write=lambda line: lines.append(line.removesuffix("\r\n") + "\n"))
+    writer = csv.writer(out, delimiter=DELIMITERS[path.suffix.lower()], lineterminator="\r\n")
     writer.writerow(columns)
     for record in records:
         row = {**record, "label": record.get("label", "|".join(record.get("labels", [])))}
         writer.writerow([row[column] for column in columns])
-    write_text(path, table.getvalue())
+    write_text(path, "".join(lines))
     scores = ", score = the probability of the label to rank by" if ranked else ""
     print(f"cells: label = the predicted label{scores}")

@@ -49,7 +49,8 @@ def main() -> None:
 def read_files(settings: Settings) -> tuple[Sequence[Example], Sequence[Example]]:
     """Return the examples of train_file and of dev_file."""
     train_path, dev_path = project_path(settings.train_file), project_path(settings.dev_file)
-    examples, dev_examples = (read_examples(p, True, settings) for p in (train_path, dev_path))
+    examples = read_examples(train_path, True, settings)
+    dev_examples = read_examples(dev_path, True, settings)
     check_kind(dev_examples, collect_targets(examples, settings), dev_path)
     return examples, dev_examples
 
@@ -68,7 +69,7 @@ def train(
         settings: of the project.
         strategy: the devices.
         run: its folder, and where to continue.
-        examples: give the vocabulary and the labels, which all folds share.
+        examples: give the vocabulary and the labels, which all folds of extras/folds share.
         train_examples: to learn from: all examples, or those of a fold.
         dev_examples: to choose the best epoch and the threshold by.
     """
@@ -81,17 +82,18 @@ def train(
         models = build_models(encoder, labels, settings)
 
     inputs = [tensor.name for tensor in models.inference.inputs]
-    encoding = (tokenizer, labels, inputs, settings)
+    shared = (tokenizer, labels, inputs, settings)
     size = settings.prediction_batch_size
-    batches = ExampleGenerator.of(train_examples, *encoding, batch_size)
-    # False: without labels. The scorer compares predictions with the records.
-    dev_batches = ExampleGenerator.of(dev_examples, *encoding, size, False)
+    batches = ExampleGenerator.of(train_examples, *shared, batch_size)
+    with_labels = False  # the scorer compares predictions with the labels of the records
+    dev_batches = ExampleGenerator.of(dev_examples, *shared, size, with_labels)
     scorer = LabelScorer(Predictor([models.inference], strategy), dev_batches, settings)
     monitor = choose_metric(settings.metric, labels, dev_examples)
 
     training = Training(settings, strategy, run, models, batches, scorer, monitor)
     with strategy.scope():
-        training.prepare()  # checks inputs, seeds dropout; extras may change any part
+        # Extras may change any part of `training`; `models.training` is its Keras model.
+        training.prepare()  # also checks the inputs, and seeds dropout
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, asdict(labels))
@@ -116,7 +118,8 @@ def report(
         dev_examples: those that it was scored on.
         floor: from `score_floor`; empty: the classical model was not trained.
     """
-    predictions, scores = end_training(run), read_scores(run.folder)
+    predictions = end_training(run)  # those of the best weights for dev
+    scores = read_scores(run.folder)
     metric = scores["monitor"].removeprefix("neg_")  # errors are shown without their minus
     errors = find_errors(dev_examples, predictions, scores["dev"])
     compared, floor_scores, floor_errors = "", {}, []

@@ -209,6 +209,14 @@ def test_json_records(tmp_path):
     assert reading.first_skipped == {"no_text": 2, "empty": 4, "not_utf8": 6, "not_json": 7}
 
 
+def test_a_first_record_that_is_too_long_is_skipped_like_any(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"text": "x" * 300}) + '\n{"text": "b"}\n')
+    files = find_files(str(path), "train_text")
+    blocks.check_first_records(files, "text", 200)
+    assert list(read_texts(cut_into_blocks(files, 1000)[0], "text", 200, Reading())) == ["b"]
+
+
 def test_files_are_found_in_order_and_once(tmp_path):
     for name in ("b.txt", "a.txt", "c.jsonl"):
         (tmp_path / name).write_text("x\n")
@@ -666,6 +674,29 @@ def test_shards_that_can_not_be_read(tmp_path):
     (tmp_path / "manifest.json").write_text('{"format": 0}')
     with pytest.raises(InputError, match="prepared by another version of this project"):
         read_manifest(folder)
+
+
+def test_a_training_has_the_settings_of_its_shards(text, tmp_path):
+    """Or evaluate.py would make other examples of a text than those of dev."""
+    prepare(text, tmp_path, dev_text=str(text))
+    # What cuts no text may differ.
+    shards.read_shard_tokenizer(settings_for(text, tmp_path, block_megabytes=1.0, processes=2))
+    changes = {
+        "packing = True, not False": {"packing": False},
+        "words = auto, not spaces": {"words": "spaces"},
+        "short_share = 0.0, not 0.5": {"short_share": 0.5},
+        "max_length = 32, not 40": {"max_length": 40},
+    }
+    for said, change in changes.items():
+        with pytest.raises(InputError, match=f"train was prepared with {said}: set it as it"):
+            shards.read_shard_tokenizer(settings_for(text, tmp_path, **change))
+
+
+def test_a_tokenizer_is_read_without_its_padding(text, tmp_path):
+    tokenizer = Tokenizer.from_file(str(text.parent / "vocabulary/tokenizer.json"))
+    tokenizer.enable_padding(length=16)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    assert len(vocabulary.read_tokenizer(str(tmp_path / "tokenizer.json")).encode("").ids) == 2
 
 
 def test_killed_process_is_one_sentence(text):

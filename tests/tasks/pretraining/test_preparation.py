@@ -67,7 +67,7 @@ def test_a_project_of_a_task_takes_the_folder(process, tmp_path):
 BAD_COMMANDS = {
     "longer than the shards": (
         ("train.py", {"max_length": 32, "run_name": "new"}),
-        ("the shards have examples of 64 tokens, and max_length = 32", "set it as it was"),
+        ("shards/train was prepared with max_length = 64, not 32", "set it as it was"),
     ),
     "more than all": (
         ("train.py", {"mask_share": 0.9, "random_share": 0.2}),

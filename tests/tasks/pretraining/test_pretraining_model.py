@@ -19,12 +19,13 @@ PROJECT = use_template("pretraining")
 
 from core.base.errors import InputError  # noqa: E402
 from core.encoders.encoder import load_encoder, load_tokenizer  # noqa: E402
-from corpus.pieces import join_pieces  # noqa: E402
+from corpus.pieces import in_words, join_pieces  # noqa: E402
 from corpus.special_tokens import find_special_tokens  # noqa: E402
 from corpus.texts import PaddedTexts  # noqa: E402
 from export_formats import folders  # noqa: E402
 from export_formats.folders import check_preset, export_hugging_face, export_preset  # noqa: E402
 from export_formats.hugging_face import load_head, name_weights  # noqa: E402
+from inspection.errors import find_errors  # noqa: E402
 from task.masking import NO_TOKEN, lay_out  # noqa: E402
 from task.metrics import score  # noqa: E402
 from task.model import TokenScores, build_models, language_model, load_backbone  # noqa: E402
@@ -337,6 +338,17 @@ def test_pieces_become_a_text():
     text, spans = join_pieces(["[CLS]", "born", "in", "war", "##saw", "玛", "拉", "a", "."])
     assert text == "[CLS] born in warsaw玛拉a ."
     assert [text[start:end] for start, end in spans][2:6] == ["in", "war", "saw", "玛"]
+
+
+def test_a_predicted_row_that_is_no_token_has_no_name(tokenizer):
+    """Models may have more rows than their tokenizers have tokens."""
+    row = {"token_ids": [2, 11, 3], "padding_mask": [1, 1, 1]}
+    row = {name: np.array(values) for name, values in row.items()}
+    row |= {"masked_positions": np.array([0, 1]), "masked_labels": np.array([11, 3])}
+    found = in_words(row, np.array([[11, 900], [901, 3]]), tokenizer, "causal")
+    assert [hidden["predicted"] for hidden in found["hidden"]] == [["a", ""], ["", "[SEP]"]]
+    record = {"id": "0", "statistics": [1.0, 2.0, 0.5], **found}
+    assert find_errors([record])[0].ranks == [1, 2]
 
 
 def test_scores_of_a_model_that_knows_nothing_are_valid_json():

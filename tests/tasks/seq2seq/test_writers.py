@@ -39,7 +39,7 @@ from extras.lora.adapters import (  # noqa: E402
     merge_when_loaded,
 )
 from extras.recompute.recompute import recompute_layers  # noqa: E402
-from extras.writers import hooks, naming, packing  # noqa: E402
+from extras.writers import families, files, hooks, naming, packing  # noqa: E402
 from generation.layers import writing_layers  # noqa: E402
 from generation.search import Writer  # noqa: E402
 from generation.settings import GenerationTable, TargetTokens  # noqa: E402
@@ -355,6 +355,20 @@ def test_the_prompt_of_a_family_gives_texts_back(tokenizer, tmp_path, single, pr
     assert texts == [prompt.replace("{source}", text) for text in ODD]
 
 
+def test_the_padding_of_a_file_is_no_part_of_a_prompt(tokenizer, tmp_path):
+    """A text that ends with a pad does not seem to end with an end token."""
+    folder, padded = write_folder(tmp_path / "gpt2", "gpt2"), frame(tokenizer, "$A")
+    padded.enable_padding(length=16, pad_id=1, pad_token="<e>")
+    (folder / "tokenizer.json").write_text(padded.to_str(), "utf-8")
+    [ids] = encode(hooks.load_tokenizer("", folder), ["Ada"], tmp_path)
+    assert tokenizer.decode(ids.tolist(), skip_special_tokens=False) == "Ada\n"
+
+
+def test_a_writer_reads_a_token_of_an_empty_source(tokenizer, tmp_path):
+    [ids] = encode(tokenizer, [""], tmp_path, writers={"prompt": "{source}"})
+    assert tokenizer.decode(ids.tolist()) == "\n"
+
+
 def test_long_sources_lose_their_end_and_prompts_stay(tokenizer, tmp_path):
     framed, prompt = frame(tokenizer, "<b> $A"), "Title of: {source} is:"
     for length in (20, 40, 60):
@@ -408,12 +422,74 @@ def test_the_tokenizer_of_a_decoder_ends_no_source(tokenizer, tmp_path):
             "only whole heads with the rope_type default, linear, llama3 are computed here",
         ),
         ("gemma3", {"final_logit_softcapping": 30.0}, "= 30.0, and gemma3_text is computed here"),
+        ("bart", {"tie_word_embeddings": False}, "= False, and bart is computed here with True"),
+        ("t5", {"quantization_config": {"load_in_8bit": True}}, "and t5 is computed here with No"),
+        (
+            "gemma3",
+            {
+                "model_type": "gemma3",
+                "text_config": NUMBERS["gemma3"]["config"],
+                "quantization_config": {"load_in_8bit": True},
+            },
+            "quantization_config = .*, and gemma3 is computed here with None only",
+        ),
     ],
 )
 def test_what_a_config_may_not_say(kind, fields, message, tmp_path):
     folder = write_folder(tmp_path / kind, kind, **fields)
     with pytest.raises(InputError, match=message):
         load(folder)
+
+
+def test_split_matrix_products_are_the_same(tmp_path, capsys):
+    """The published SmolLM3 says that it was trained so."""
+    load(write_folder(tmp_path / "smollm3", "smollm3", pretraining_tp=2))
+    assert capsys.readouterr().out == ""
+
+
+def test_ends_beside_the_text_part_of_gemma_are_read(tmp_path):
+    text = {**NUMBERS["gemma3"]["config"]}
+    del text["eos_token_id"]
+    fields = {"model_type": "gemma3", "text_config": text, "eos_token_id": [7, 9]}
+    assert load(write_folder(tmp_path, "gemma3", **fields)).ends == [7, 9]
+
+
+SLIDES = {"use_sliding_window": True}
+
+
+@pytest.mark.parametrize(
+    ("fields", "reaches"),
+    [
+        ({"model_type": "gemma3_text"}, [4096, 4096, 4096, 4096, 4096, 0]),
+        ({"model_type": "gemma3_text", "sliding_window": None}, [4096] * 5 + [0]),
+        ({"model_type": "qwen2", **SLIDES, "max_window_layers": 4}, [0, 0, 0, 0, 4096, 4096]),
+        (
+            {"model_type": "qwen3", "sliding_window": 4, **SLIDES, "max_window_layers": None},
+            [0] * 6,
+        ),
+        ({"model_type": "qwen2"}, [0] * 6),
+        ({"model_type": "smollm3", **SLIDES}, [0] * 6),
+        ({"model_type": "mistral", "sliding_window": None}, [0] * 6),
+    ],
+)
+def test_windows_that_a_config_leaves_out(fields, reaches):
+    """They are those of the classes of transformers."""
+    assert families.read_reaches(files.Fields(Path("config.json"), fields), 6) == reaches
+
+
+@pytest.mark.parametrize("kind", ["t5", "mt5"])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_t5_has_the_head_that_its_folder_names(kind, named, tmp_path):
+    """Where there are no weights, config.json decides; a copy of the table is no head."""
+    own = {"tie_word_embeddings": named}
+    folder = write_folder(tmp_path / kind, kind, **own)
+    weights = load_file(folder / "model.safetensors")
+    save_file({**weights, files.HEAD: weights["shared.weight"]}, folder / "model.safetensors")
+    assert load(folder).options["tied"] == named
+    (folder / "model.safetensors").unlink()
+    assert load(folder, writers={"weights": "random"}).options["tied"] == named
+    save_file({**weights, files.HEAD: -weights["shared.weight"]}, folder / "model.safetensors")
+    assert not load(folder).options["tied"]
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,8 @@ def test_a_prompt_stands_around_texts_and_is_never_cut(tmp_path):
         assert tokenizer.decode(np.array(encoding.ids)[own].tolist()) == text
     with pytest.raises(InputError, match="writers.prompt leaves no room for a text in max_length"):
         framed(tmp_path, writers=prompt, max_length=8)
+    with pytest.raises(InputError, match="leaves an empty text without a token to classify by"):
+        framed(tmp_path, writers={"prompt": "{text}"})
     single = framed(tmp_path, writers={"prompt": "{text} of:"})
     assert read(single, "Ada") == "Ada of:"
 

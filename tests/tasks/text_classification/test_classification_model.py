@@ -211,7 +211,7 @@ def test_weights_of_ones_own_are_the_sample_weights_of_scikit_learn(several):
     settings = with_tables(Settings)(class_weights={"b": 2.5, "c": 40})
     labels = collect_targets(examples, settings)
     head = model.make_head(labels, settings, "label_loss")
-    answer, loss = head.answer, head.loss
+    answer, loss = head.prediction, head.loss
     targets = labels.targets(examples)
     logits = 3 * random.normal(size=targets.shape).astype(np.float32)
     losses = loss(logits, targets).numpy()

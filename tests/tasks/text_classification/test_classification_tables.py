@@ -21,6 +21,7 @@ from extras.competition.targets import collect_numbers  # noqa: E402
 from extras.folds.folds import assign_folds  # noqa: E402
 from inspection import checks as inspection  # noqa: E402
 from inspection.folds import fold_keys  # noqa: E402
+from submission import write_plain_table  # noqa: E402
 from task.decode import make_candidates, prediction_records  # noqa: E402
 from task.evaluation import evaluate  # noqa: E402
 from task.metrics import choose_metric  # noqa: E402
@@ -550,6 +551,11 @@ def test_a_part_of_a_table_keeps_a_lone_carriage_return(tmp_path):
     part = write(tmp_path / "b.csv", part_text(path, {2, 3}, Dialect()))
     rows = [row for _, row in read_rows(part)]
     assert rows == [row for _, row in read_rows(path)] and rows[1]["text"] == "plain\r"
+
+
+def test_a_plain_table_keeps_a_lone_carriage_return(tmp_path):
+    write_plain_table(tmp_path / "a.csv", [{"id": "1\r2", "label": "x"}], False)
+    assert (tmp_path / "a.csv").read_bytes() == b'id,label\n"1\r2",x\n'
 
 
 def test_records_with_numbers_under_other_names_are_refused(tmp_path):

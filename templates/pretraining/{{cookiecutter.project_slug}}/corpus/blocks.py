@@ -234,7 +234,8 @@ def check_first_records(files: list[TextFile], text_field: str, longest_line: in
         if not file.has_records or not file.size:
             continue
         with storage.open_stream(file.path) as stream:
-            line = stream.readline(longest_line).removeprefix(BYTE_ORDER_MARK)
+            line = next(read_lines(stream, Block(file, 0, 1), longest_line))
+        line = line.removeprefix(BYTE_ORDER_MARK)
         try:
             read_text(line, text_field, longest_line)
         except SkippedLine as skipped:

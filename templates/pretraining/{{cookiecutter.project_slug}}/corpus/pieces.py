@@ -65,10 +65,12 @@ def in_words(
     pieces = [tokenizer.id_to_token(token_id) or "" for token_id in token_ids[:size].tolist()]
     text, spans = join_pieces(pieces)
     shown = best[: len(used)][used[: len(best)]]
+    # A model may have more rows than its tokenizer has tokens.
+    names = [[tokenizer.id_to_token(int(i)) or "" for i in tokens] for tokens in shown]
     return {
         "text": text,
         "hidden": [
-            {"span": spans[place], "predicted": [tokenizer.id_to_token(int(i)) for i in tokens]}
-            for place, tokens in zip(places, shown, strict=True)
+            {"span": spans[place], "predicted": predicted}
+            for place, predicted in zip(places, names, strict=True)
         ],
     }

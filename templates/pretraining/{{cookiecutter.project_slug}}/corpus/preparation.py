@@ -32,6 +32,7 @@ from corpus.blocks import (
 from corpus.encode import Example, encode_texts
 from corpus.settings import CorpusSettings
 from corpus.shards import (
+    ENCODING,
     FORMAT,
     MANIFEST,
     TOKENIZER,
@@ -52,10 +53,7 @@ from corpus.tfrecord import write_examples
 from corpus.vocabulary import find_tokenizer
 
 # The settings of the preparation that decide the bytes of a shard, together with max_length.
-DECISIVE = (
-    *("short_length", "short_share", "words", "packing"),
-    *("longest_line", "text_field", "block_megabytes"),
-)
+DECISIVE = (*ENCODING[1:], "longest_line", "text_field", "block_megabytes")
 # The packages that do.
 PACKAGES = ("tokenizers", "rjieba")
 # Of the tokens; a vocabulary that was trained on such text leaves a tenth of that.

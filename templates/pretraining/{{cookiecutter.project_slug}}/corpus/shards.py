@@ -20,6 +20,8 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 TOKENIZER = "tokenizer.json"
 SPLITS = ("train", "dev")
+# The settings that decide which examples texts make.
+ENCODING = ("max_length", "short_length", "short_share", "words", "packing")
 
 
 @dataclass(frozen=True)
@@ -242,8 +244,8 @@ def read_shard_tokenizer(settings: CorpusSettings) -> Tokenizer:
     """Return the tokenizer that the shards were prepared with.
 
     Raises:
-        InputError: train and dev were not prepared with the same one, or their examples are longer
-            than max_length.
+        InputError: train and dev were not prepared with the same one, or one of them with other
+            settings, with which `evaluate.py` would make other examples of the same text.
     """
     folders = [shard_folder(settings, split) for split in SPLITS]
     manifests = [read_manifest(folder) for folder in folders]
@@ -252,12 +254,14 @@ def read_shard_tokenizer(settings: CorpusSettings) -> Tokenizer:
             f"{folders[0]} and {folders[1]} were prepared with different tokenizers: prepare both "
             "anew, with python prepare.py --overwrite true."
         )
-    longest = max(int(manifest.settings["max_length"]) for manifest in manifests)
-    if longest > settings.max_length:
-        raise InputError(
-            f"the shards have examples of {longest} tokens, and max_length = {settings.max_length}:"
-            " set it as it was for prepare.py, or prepare them anew."
-        )
+    asked = {"max_length": settings.max_length, **settings.preparation.model_dump()}
+    for folder, manifest in zip(folders, manifests, strict=True):
+        for name in ENCODING:
+            if (before := manifest.settings[name]) != asked[name]:
+                raise InputError(
+                    f"{folder} was prepared with {name} = {before}, not {asked[name]}: set it as "
+                    "it was for prepare.py, or prepare both anew, with --overwrite true."
+                )
     known = (manifest.tokenizer_hash for manifest in manifests)
     return [*map(read_folder_tokenizer, folders, known)][0]
 

@@ -161,6 +161,8 @@ def read_tokenizer(path: str, objective: str = "masked") -> Tokenizer:
             f"{path} is not a tokenizer.json ({error}): train it anew with python "
             "train_vocabulary.py --overwrite true, or name another one."
         ) from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
     find_special_tokens(tokenizer, objective, path)
     return tokenizer
 
@@ -182,8 +184,6 @@ def read_own_tokenizer(settings: CorpusSettings) -> Tokenizer:
             f"{settings.encoder} looks up Chinese words, which shards can't be prepared with: go "
             "on from an encoder whose vocabulary has only characters and pieces."
         )
-    own.no_padding()
-    own.no_truncation()
     objective = getattr(settings, "objective", "masked")
     find_special_tokens(own, objective, settings.encoder)
     path = storage.place(settings.tokenizer)

@@ -1,4 +1,4 @@
-"""Lay out sources and targets in blocks of static shape."""
+"""Encode sources and targets, and pad them to batches."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,8 @@ def encode_sources(
 ) -> list[np.ndarray]:
     """Return the tokens of each source, special tokens included; long sources lose their end."""
     if settings.model == "pretrained":
-        # Not `writers_table`: extras/cache notes the names of the settings that are read here.
+        # Not `writers_table`: extras/cache notes the names of the settings that are read here, and
+        # must see `writers`.
         table: Any = getattr(settings, "writers", None)
         encode_prompts = need("writers", "files").encode_prompts
         return encode_prompts(tokenizer, texts, table, settings.max_length)
@@ -59,7 +60,7 @@ class SourceGenerator(DataGenerator):
         batch_size: sources in a batch.
     """
 
-    of_items = ("sources",)
+    of_items = ("sources",)  # have one entry for each row, for extras/cache
 
     def __init__(
         self,
@@ -77,10 +78,11 @@ class SourceGenerator(DataGenerator):
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
-        batch = source_block([self.sources[position] for position in positions], length)
-        # The `Writer` samples with these; the model does not see them.
+        sources = [self.sources[position] for position in positions]
+        batch = source_block(sources, length, self.encoder_inputs)
+        # Random numbers for sampling, which beam search ignores; the model does not see them.
         draws = [self.draw_numbers(self.examples[position].id) for position in positions]
-        return {**{name: batch[name] for name in self.encoder_inputs}, "draws": np.stack(draws)}
+        return {**batch, "draws": np.stack(draws)}
 
     def draw_numbers(self, identity: Id) -> np.ndarray:
         """Return the random numbers `[samples * target_length]` in [0, 1) of sampling a record.
@@ -96,13 +98,14 @@ class SourceGenerator(DataGenerator):
 class PairGenerator(DataGenerator):
     """Batches of sources with one target each: every target of a record is an example.
 
-    Source and target are padded separately, so the head, which scores the whole vocabulary, reads
-    only the block of targets. Buckets are chosen by the tokens of both.
+    Each has the whole weight of its record, unless the record has `shares`. Source and target are
+    padded separately, so the head, which scores the whole vocabulary, reads only the block of
+    targets. The bucket of a pair is that of its tokens in both together.
 
     Args: as in `SourceGenerator`, and `tokens`, those that begin and end a target.
     """
 
-    of_items = ("sources", "targets")
+    of_items = ("sources", "targets")  # have one entry for each row, for extras/cache
 
     def __init__(
         self,
@@ -124,16 +127,15 @@ class PairGenerator(DataGenerator):
         ]
         self.record_of = [row for row, one in enumerate(self.examples) for _ in one.targets]
         self.sources = [sources[index] for index in self.record_of]
-        self.sizes = np.array([[*map(len, both)] for both in (self.sources, self.targets)]).T
+        pairs = zip(self.sources, self.targets, strict=True)
+        self.sizes = np.array([(len(source), len(target)) for source, target in pairs])
         super().__init__(self.sizes.sum(axis=1), batch_size, settings.buckets, settings.seed)
         self.measure()
 
     def measure(self) -> None:
-        """Drop each boundary that is one below the next; compute the padded sizes by bucket."""
-        # `Feeding.signature` (core/fast/feeding.py) makes a batch one token longer, to see which
-        # axes grow: that may not be the length of the next boundary.
-        apart = ~np.isin(self.boundaries + 1, self.boundaries)
-        self.boundaries = self.boundaries[apart]
+        """Compute the padded lengths of sources and targets of each bucket."""
+        # No two boundaries may be one apart: `block_lengths` says why.
+        self.boundaries = np.setdiff1d(self.boundaries, self.boundaries - 1)
         bucket_of = np.searchsorted(self.boundaries, self.lengths)
         buckets = range(len(self.boundaries))
         longest = [self.sizes[bucket_of == bucket].max(axis=0) for bucket in buckets]
@@ -143,8 +145,9 @@ class PairGenerator(DataGenerator):
     def block_lengths(self, length: int) -> tuple[int, int]:
         """Return the padded lengths of sources and targets in the bucket of a boundary.
 
-        `length` is a boundary: `plan` has rounded the length of a batch up to one. Only
-        `Feeding.signature` asks for a boundary + 1.
+        `length` is a boundary, because `plan` rounds up to one. Only `Feeding.signature`
+        (core/fast/feeding.py) asks for a boundary + 1, to see which axes of a batch grow: then
+        both lengths are one longer. So boundary + 1 must not be a boundary itself.
 
         Worked example: with boundaries [20, 40] and shapes [[12, 8], [30, 12]], length 40 is
         bucket 1 and gives (30, 12); length 41 gives (31, 13).
@@ -156,15 +159,14 @@ class PairGenerator(DataGenerator):
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         source_length, target_length = self.block_lengths(length)
-        batch = source_block([self.sources[position] for position in positions], source_length)
+        sources = [self.sources[position] for position in positions]
         targets = [self.targets[position] for position in positions]
-        labels = pad(targets, target_length, NO_TOKEN)
-        # Of a target [a, b, end] the ids are [begin, a, b], and the labels [a, b, end].
-        before = np.full((len(targets), 1), self.begin, np.int32)
+        # A target [a, b, end] has the ids [begin, a, b] and the labels [a, b, end].
+        begun = [np.array([self.begin, *target], np.int32) for target in targets]
         return {
-            **{name: batch[name] for name in self.encoder_inputs},
-            "target_ids": np.concatenate([before, np.maximum(labels[:, :-1], 0)], axis=1),
-            "target_labels": labels,
+            **source_block(sources, source_length, self.encoder_inputs),
+            "target_ids": pad(begun, target_length + 1)[:, :-1],
+            "target_labels": pad(targets, target_length, NO_TOKEN),
         }
 
     @property
@@ -176,7 +178,7 @@ class PairGenerator(DataGenerator):
         return read_examples(project_path(path), labelled, self.settings)
 
     def loss_divisor(self, batch: Batch, real: int) -> int:
-        """Return the target tokens of a batch: the loss of an example is a sum over its tokens."""
+        """Return the number of target tokens: the loss of an example is a sum over its tokens."""
         return int(np.sum(batch["target_labels"][:real] != NO_TOKEN))
 
 
@@ -187,10 +189,11 @@ def pack_pairs(pairs: PairGenerator, settings: Settings) -> DataGenerator:
     return need("writers", "packing").pack(pairs, settings.max_length + settings.target_length)
 
 
-def source_block(sources: Sequence[np.ndarray], length: int) -> Batch:
-    """Return the inputs of encoders `[examples, length]`, by name."""
-    return {
+def source_block(sources: Sequence[np.ndarray], length: int, names: Sequence[str]) -> Batch:
+    """Return the inputs of the encoder that have these names: `[examples, length]`."""
+    block = {
         "token_ids": pad(sources, length),
         "segment_ids": np.zeros((len(sources), length), np.int32),
         "padding_mask": pad([np.ones(len(ids), np.int32) for ids in sources], length),
     }
+    return {name: block[name] for name in names}

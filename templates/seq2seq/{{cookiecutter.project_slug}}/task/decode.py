@@ -23,10 +23,9 @@ def predict_texts(
         tokenizer: of the encoder.
         progress: title of the progress bar; empty: none.
     """
-
     [writer] = predictor.models
 
-    def decode(_: np.ndarray, outputs: dict[str, np.ndarray]) -> list[Written]:
+    def decode(_positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[Written]:
         return read_texts(outputs, writer.tokens, writer.constraints, tokenizer)
 
     return {

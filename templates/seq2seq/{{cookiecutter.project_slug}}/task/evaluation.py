@@ -73,13 +73,14 @@ class TextScorer(DevScorer):
             self.perplexity = PerplexityScorer(predictor.models[0].models, predictor.strategy)
 
     def score(self, batches: SourceGenerator, tuned: dict | None = None) -> Evaluation:
+        """Score the texts for some batches; texts have no thresholds that `tuned` might contain."""
         settings, path = self.settings, project_path(self.settings.dev_file)
         written = predict_texts(self.predictor, batches, self.tokenizer)
         evaluation = evaluate(batches.examples, written, path, settings, settings.shown_examples)
         if self.perplexity:
             [writer] = self.predictor.models
-            encoding = (self.tokenizer, batches.encoder_inputs, settings, batches.batch_size)
-            pairs = PairGenerator.of(batches.examples, writer.tokens, *encoding)
+            given = (batches.encoder_inputs, settings, batches.batch_size)
+            pairs = PairGenerator.of(batches.examples, writer.tokens, self.tokenizer, *given)
             evaluation.scores["perplexity"] = self.perplexity.score(pairs)
         return evaluation
 

@@ -49,16 +49,16 @@ def score_records(
     scores = []
     for example in examples:
         text = predictions[example.id]
-        counts = bleu.corpus_score([text], [[target] for target in example.targets])
-        matches = normal_form(text, settings) in {
+        found = bleu.corpus_score([text], [[target] for target in example.targets])
+        exact = normal_form(text, settings) in {
             normal_form(target, settings) for target in example.targets
         }
         similar = max(rouge.score(target, text)["rougeL"].fmeasure for target in example.targets)
         scores.append(
             RecordScore(
-                int(matches),
+                int(exact),
                 round(similar, 6),
-                (counts.sys_len, counts.ref_len, *counts.counts, *counts.totals),
+                (found.sys_len, found.ref_len, *found.counts, *found.totals),
             )
         )
     return scores
@@ -84,7 +84,7 @@ def score(
         records: from `score_records`.
         settings: `lowercase_scores`.
     """
-    # None where a record has fewer targets.
+    # sacrebleu wants the first targets of all records, then the second ones; None: there is none.
     streams: list = [list(n) for n in zip_longest(*(example.targets for example in examples))]
     chrf = CHRF(lowercase=settings.lowercase_scores)
     texts = [predictions[example.id] for example in examples]

@@ -29,7 +29,7 @@ from core.layers.language_model import INITIAL_DEVIATION, TokenLoss, head_layers
 from core.step import Logits, Models, TrainingModel
 from task.settings import Settings
 
-HEAD_SIZE = 64  # of the attention of the decoder, as in BERT
+ATTENTION_HEAD_SIZE = 64  # the width of one attention head of the decoder, as in BERT
 
 
 def find_positions(mask: tf.Tensor) -> tf.Tensor:
@@ -41,8 +41,9 @@ def find_positions(mask: tf.Tensor) -> tf.Tensor:
 class PrefixLanguageModel(keras.layers.Layer):
     """The layers of a BERT under the prefix mask: they read a source and write a target.
 
-    The encoder has positions for both. generation/layers.py computes the same token by token, for
-    the cache of generation: if you change this, change that too, or set `cache = false`.
+    The encoder has positions for both: task/loading.py sees to that. generation/layers.py computes
+    the same token by token, for the cache of generation: if you change this, change that too, or
+    set `cache = false`.
 
     Args:
         encoder: the BERT; its token embedding scores the next token, too.
@@ -59,10 +60,14 @@ class PrefixLanguageModel(keras.layers.Layer):
         self.built = True
 
     def call(self, token_ids, segment_ids, padding_mask, target_ids, training=None) -> tf.Tensor:
-        """Return the logits `[batch, target, vocabulary]` of each target token, by those before it.
+        """Return the logits `[batch, target, vocabulary]` of each target token, given the earlier.
 
-        Worked example: source [CLS] a [SEP] [PAD], target [CLS] x. Both together have the segments
-        0 0 0 0 1 1, the mask 1 1 1 0 1 1, the positions 0 1 2 2 3 4; the last two have logits.
+        Worked example: a source and a target, of which only the target has logits.
+
+            tokens     [CLS] a [SEP] [PAD]  [CLS] x
+            segments       0 0     0     0      1 1
+            mask           1 1     1     0      1 1
+            positions      0 1     2     2      3 4
 
         Args:
             token_ids: of the source `[batch, source]`, as are the next two.
@@ -150,15 +155,15 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
     own = {tensor.name: inputs[tensor.name] for tensor in encoder.inputs}
     source_hidden = hidden_states(encoder, own)
     width = source_hidden.shape[-1]
-    # Created in this order, which decides the initial weights. KerasHub clones `kernels` for each
+    # Created in this order, which decides the initial weights. KerasHub clones the first for each
     # kernel, with a new seed.
-    kernels = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
-    rows = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
-    positions = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
+    kernel_initializer = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
+    token_initializer = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
+    position_initializer = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
     embedding = keras_hub.layers.ReversibleEmbedding(
         encoder.token_embedding.input_dim,
         width,
-        embeddings_initializer=rows,
+        embeddings_initializer=token_initializer,
         name="target_embedding",
     )
     tokens = embedding(inputs["target_ids"])
@@ -166,7 +171,7 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
         # It starts as the encoder's; then each learns by itself.
         embedding.embeddings.assign(encoder.token_embedding.embeddings)
     places = keras_hub.layers.PositionEmbedding(
-        settings.target_length, initializer=positions, name="target_positions"
+        settings.target_length, initializer=position_initializer, name="target_positions"
     )(tokens)
     hidden = keras.layers.Add(name="target_add")((tokens, places))
     hidden = keras.layers.LayerNormalization(epsilon=1e-12, name="target_norm")(hidden)
@@ -174,11 +179,11 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
     for number in range(settings.decoder_layers):
         hidden = keras_hub.layers.TransformerDecoder(
             4 * width,
-            num_heads=max(1, width // HEAD_SIZE),
+            num_heads=max(1, width // ATTENTION_HEAD_SIZE),
             dropout=settings.dropout,
             activation=exact_gelu_function,
             layer_norm_epsilon=1e-12,
-            kernel_initializer=kernels,
+            kernel_initializer=kernel_initializer,
             name=f"decoder_layer_{number}",
         )(hidden, source_hidden, encoder_padding_mask=inputs["padding_mask"])
     for layer in head_layers(width):

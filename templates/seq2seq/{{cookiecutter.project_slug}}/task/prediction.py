@@ -44,7 +44,7 @@ def load_runs(
     if runs.blend:
         runs.blend.refuse_changes(changes)
         return runs
-    settings = runs.settings.generating(**changes or {})
+    settings = runs.settings.with_generation(**changes or {})
     writer = make_writer(runs.models, runs.tokenizer, TargetTokens(**runs.labels), settings)
     return replace(runs, every=[settings, *runs.every[1:]], models=[writer])
 

@@ -61,8 +61,9 @@ class Settings(RecordSettings):
         """The score that chooses the best epoch."""
         return self.extractor.monitor if self.extractor else self.metric
 
-    def generating(self, **changes: Any) -> Self:
-        """Return these settings with changes: keys of `generation`, or flat ones."""
-        in_table = {key: changes.pop(key) for key in GenerationTable.model_fields if key in changes}
+    def with_generation(self, **changes: Any) -> Self:
+        """Return a copy with changes: keys of the table `generation`, or other settings."""
+        in_table = {k: value for k, value in changes.items() if k in GenerationTable.model_fields}
+        others = {k: value for k, value in changes.items() if k not in in_table}
         table = self.generation.model_copy(update=in_table)
-        return self.model_copy(update={**changes, "generation": table})
+        return self.model_copy(update={**others, "generation": table})

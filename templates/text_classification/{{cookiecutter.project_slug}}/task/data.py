@@ -27,15 +27,14 @@ def encode_examples(
 ) -> list[Any]:
     """Encode each text or pair with its special tokens; return what `keep` takes of it.
 
-    Texts longer than `max_length` are cut at the end; of a pair, the text that is longer at that
-    moment. `overflowing` of an encoding then holds what was cut off.
+    Texts longer than `max_length` are cut at the end; of a pair, token by token from whichever is
+    longer. `overflowing` of an encoding then holds what was cut off.
 
     Args:
         tokenizer: of the encoder.
         examples: from `read_examples`.
         max_length: tokens, special ones included.
-        keep: a function of an encoding that returns what is kept of it, since an encoding takes
-            15 KB. The encodings have no offsets.
+        keep: takes from an encoding what is needed; a whole one takes 15 KB. It has no offsets.
 
     Raises:
         InputError: pairs, but the tokenizer puts no special token between two texts.
@@ -72,8 +71,8 @@ class ExampleGenerator(DataGenerator):
         with_labels: False for prediction.
     """
 
-    of_items = ("arrays", "targets")
-    learns_unlabelled = True
+    of_items = ("arrays", "targets")  # have one entry for each example, for extras/cache
+    learns_unlabelled = True  # `with_labels` may be False, for extras/regularization
 
     def __init__(
         self,
@@ -95,9 +94,9 @@ class ExampleGenerator(DataGenerator):
             keep = functools.partial(token_arrays, names=others)
             rows = encode_examples(tokenizer, self.examples, settings.max_length, keep)
             found |= {name: [row[n] for row in rows] for n, name in enumerate(others)}
-        # arrays[example][input], sizes[example, input]
-        self.names, self.arrays = [*found], [*zip(*found.values(), strict=True)]
-        self.sizes = np.array([[*map(len, own)] for own in self.arrays])
+        self.names = list(found)
+        self.arrays = list(zip(*found.values(), strict=True))  # [example][input]
+        self.sizes = np.array([[len(array) for array in row] for row in self.arrays])
         self.targets = labels.targets(self.examples) if with_labels else None
         super().__init__(self.sizes.max(axis=1), batch_size, settings.buckets, settings.seed)
         self.measure()
@@ -107,19 +106,23 @@ class ExampleGenerator(DataGenerator):
 
         They differ from the bucket's only where extras/retrieval encodes texts separately.
         """
-        within = [(int(length), self.lengths <= length) for length in self.boundaries]
-        self.widths = [{length: own[m].max() for length, m in within} for own in self.sizes.T]
+        self.widths = [
+            {int(length): sizes[self.lengths <= length].max() for length in self.boundaries}
+            for sizes in self.sizes.T  # of one input
+        ]
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
-        columns = zip(*(self.arrays[position] for position in positions), strict=True)
         if self.fits_batch:  # prediction: each input is padded to its longest in this batch
-            # `signature` (core/fast/feeding.py) asks for one token more, to see which axes grow.
+            # 0, or 1 where `signature` (core/fast/feeding.py) makes a batch one token longer, to
+            # see which axes grow.
             more = length - self.lengths[positions].max()
             widths = self.sizes[positions].max(axis=0) + more
         else:
             widths = [known.get(length, length) for known in self.widths]
-        named = zip(self.names, columns, widths, strict=True)
-        batch = {name: pad(arrays, width) for name, arrays, width in named}
+        columns = zip(*(self.arrays[position] for position in positions), strict=True)
+        batch = {}
+        for name, arrays, width in zip(self.names, columns, widths, strict=True):
+            batch[name] = pad(arrays, width)
         if self.targets is not None:
             batch["targets"] = self.targets[positions]
         return batch
@@ -131,7 +134,7 @@ class ExampleGenerator(DataGenerator):
 
 
 def token_arrays(encoding: Encoding, names: Sequence[str]) -> list[np.ndarray]:
-    """Return inputs of the model for one example, by their names, each `[length]`.
+    """Return the named inputs of one example, in the order of `names`, each `[length]`.
 
     `text_numbers` are 1 and 2 for the tokens of the first and the second text, 0 for special ones.
     """

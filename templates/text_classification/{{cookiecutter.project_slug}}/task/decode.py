@@ -12,8 +12,8 @@ from core.prediction.predictor import Predictor
 from task.data import ExampleGenerator
 from task.records import Example, Labels
 
-# What is scored, of all records: id -> probabilities `[labels]`, or numbers, in the order of
-# `Labels.names`.
+# The outputs of the model for a whole file: id of a record -> its probabilities `[labels]`, or its
+# numbers, in the order of `Labels.names`.
 Candidates = dict[Id, np.ndarray]
 # The precision of float32: scores are computed from the numbers that files hold.
 DIGITS = 7
@@ -36,13 +36,14 @@ def predict_probabilities(
         [probabilities] = outputs.values()  # the inference model has one output
         return [*probabilities]
 
-    def predict(own: ExampleGenerator) -> np.ndarray:
-        rows = np.zeros((len(own.examples), len(own.labels.names)))
-        for position, row in predictor.decode(own, rows_of, progress):
+    def predict(batches: ExampleGenerator) -> np.ndarray:
+        rows = np.zeros((len(batches.examples), len(batches.labels.names)))
+        for position, row in predictor.decode(batches, rows_of, progress):
             rows[position] = row
         return rows
 
-    rows, table = predict(generator), getattr(generator.settings, "competition", None)
+    rows = predict(generator)
+    table = getattr(generator.settings, "competition", None)
     if table and table.swap_prediction:
         rows = need("competition", "swapping").average_orders(rows, generator, predict)
     return make_candidates(generator.examples, rows, generator.labels)
@@ -56,9 +57,10 @@ def make_candidates(
     Raises:
         InputError: a number is not finite.
     """
-    for index in np.flatnonzero(~np.isfinite(probabilities).all(axis=1))[:1]:
+    broken = np.flatnonzero(~np.isfinite(probabilities).all(axis=1))
+    if len(broken):
         raise InputError(
-            f"what is predicted for record {examples[index].id!r} is not finite: predict with "
+            f"what is predicted for record {examples[broken[0]].id!r} is not finite: predict with "
             "devices.precision = float32 in the config.toml of this project, or train again."
         )
     rows = labels.consistent(probabilities).tolist()

@@ -48,15 +48,18 @@ def evaluate(
     if labels.are_numbers:
         evaluate_numbers = need("competition", "number_evaluation").evaluate_numbers
         return evaluate_numbers(examples, candidates, labels, path, settings, threshold, shown)
-    competition = getattr(settings, "competition", None) and need("competition", "label_scores")
-    if competition and threshold is None:  # None again, unless its settings ask for others
-        threshold = competition.tune_thresholds(examples, candidates, labels, settings)
+    competition = None
+    if getattr(settings, "competition", None):
+        competition = need("competition", "label_scores")
+        if threshold is None:  # it stays None, unless the settings ask for other thresholds
+            threshold = competition.tune_thresholds(examples, candidates, labels, settings)
     if threshold is None:
         threshold = tune_threshold(examples, candidates, labels)
-    predictions = [choose_labels(candidates[example.id], labels, threshold) for example in examples]
-    positive_scores, further = None, {}
+    chosen = [choose_labels(candidates[example.id], labels, threshold) for example in examples]
+    further = {}
     if competition:
-        further = competition.score_labels(examples, candidates, predictions, labels, settings)
+        further = competition.score_labels(examples, candidates, chosen, labels, settings)
+    positive_scores = None
     if labels.positive is not None:
         index = labels.names.index(labels.positive)
         positive_scores = np.array([candidates[example.id][index] for example in examples])
@@ -64,14 +67,14 @@ def evaluate(
         scores={
             **name_file(path),
             "records": len(examples),
-            **in_scores(threshold),
+            **threshold_scores(threshold),
             **further,
-            **score(examples, predictions, positive_scores, labels),
+            **score(examples, chosen, positive_scores, labels),
         },
         predictions=prediction_records(examples, candidates, labels, threshold),
         shown=[
-            describe(example, predicted)
-            for example, predicted in zip(examples[:shown], predictions, strict=False)
+            describe(example, names)
+            for example, names in zip(examples[:shown], chosen[:shown], strict=True)
         ],
     )
 
@@ -91,8 +94,8 @@ class LabelScorer(DevScorer):
         )
 
 
-def in_scores(threshold: Threshold) -> dict:
-    """Return thresholds as scores.json holds them; the one of several is their mean."""
+def threshold_scores(threshold: Threshold) -> dict:
+    """Return a threshold, or several and their mean, as scores.json holds them."""
     if not isinstance(threshold, dict):
         return {"threshold": threshold}
     return {"threshold": float(np.mean([*threshold.values()])), "thresholds": threshold}

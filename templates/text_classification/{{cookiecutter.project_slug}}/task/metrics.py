@@ -39,11 +39,13 @@ def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> s
         if labels.several:
             return "micro_f1"
         return "map" if ranked else "f1" if labels.positive else "accuracy"
-    lacking = {
-        **dict.fromkeys(RANKING_METRICS, None if ranked else 'records with a "group"'),
-        "f1": None if labels.positive else f"a positive_label, such as {labels.names[-1]!r}",
-        "matthews": "one label a record" if labels.several else None,
-    }.get(metric)
+    lacking = ""
+    if metric in RANKING_METRICS and not ranked:
+        lacking = 'records with a "group"'
+    elif metric == "f1" and not labels.positive:
+        lacking = f"a positive_label, such as {labels.names[-1]!r}"
+    elif metric == "matthews" and labels.several:
+        lacking = "one label a record"
     if lacking:
         raise InputError(f"metric = {metric!r} needs {lacking}: give it, or set metric = 'auto'.")
     return metric
@@ -112,12 +114,13 @@ def score(
         scores["matthews"] = float(matthews(totals))
     if labels.positive is not None:
         row = precision_recall_f1(*totals[names.index(labels.positive)])
-        scores |= {"positive_label": labels.positive}
-        scores |= {name: row[name] for name in ("precision", "recall", "f1")}
+        scores["positive_label"] = labels.positive
+        for name in ("precision", "recall", "f1"):
+            scores[name] = row[name]
         if positive_scores is not None and examples[0].group is not None:
             rankings = list(score_rankings(examples, positive_scores, labels.positive).values())
             means = np.mean(rankings, axis=0) if rankings else np.zeros(2)
             scores |= dict(zip(RANKING_METRICS, means.tolist(), strict=True))
-            scores |= {"ranked_groups": len(rankings)}
+            scores["ranked_groups"] = len(rankings)
     scores["per_label"] = label_scores(counts, names)
     return scores

@@ -36,9 +36,9 @@ class MaskedMean(keras.layers.Layer):
         super().__init__(**kwargs)
         self.number = number
 
-    def call(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """Average `hidden` `[batch, length, width]` over `mask` `[batch, length]` of integers."""
-        chosen = ops.cast(ops.equal(mask, self.number), hidden.dtype)[..., None]
+    def call(self, hidden: Tensor, numbers: Tensor) -> Tensor:
+        """Average `hidden` `[batch, length, width]` where `numbers` `[batch, length]` select it."""
+        chosen = ops.cast(ops.equal(numbers, self.number), hidden.dtype)[..., None]
         return ops.sum(hidden * chosen, axis=1) / ops.maximum(ops.sum(chosen, axis=1), 1)
 
     def get_config(self) -> dict:
@@ -50,12 +50,12 @@ class LabelLoss(keras.layers.Layer):
 
     Args:
         weights: of the labels; None: all weigh 1. See the subclasses.
-        smoothing: share of the target that is spread evenly over all answers.
+        smoothing: share of the target that is spread evenly over all labels.
     """
 
     def __init__(self, weights: list | None = None, smoothing: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.label_weights = weights
+        self.label_weights = weights  # `weights` is a property of Keras layers
         self.smoothing = smoothing
 
     def compute_output_spec(self, logits: Tensor, targets: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ class SigmoidLoss(LabelLoss):
         """Return the loss of each example, whose `targets` `[batch, labels]` are from 0 to 1."""
         logits = ops.cast(logits, "float32")
         soft = targets * (1 - self.smoothing) + self.smoothing / 2
-        # -y log sigmoid(s) - (1 - y) log sigmoid(-s)
+        # -y log sigmoid(s) - (1 - y) log sigmoid(-s), with y = soft and s = logits
         loss = soft * ops.softplus(-logits) + (1 - soft) * ops.softplus(logits)
         if self.label_weights is not None:
             weights = ops.convert_to_tensor(self.label_weights)
@@ -117,22 +117,23 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
         return models
     inputs, pooled = read_texts(encoder, labels, settings)
     dropout = keras.layers.Dropout(settings.dropout, name="pooled_dropout")
-    # Keras names an output after its layer: the loss of the only sample, or the mean of several.
+    # The output is called label_loss, and Keras names an output after its layer: the loss layer, or
+    # the `Average` of several samples.
     name = "label_loss" if settings.dropout_samples == 1 else "sample_loss"
     head = make_head(labels, settings, name)
     to_logits = head.logits
-    if getattr(encoder, "answers", None):  # a decoder writes a word for each label
+    if getattr(encoder, "answers", None):  # a decoder of extras/writers: a word for each label
         to_logits = need("writers", "answers").answer_layer(encoder, labels)
     # Each call draws another dropout mask; in prediction dropout does nothing.
     samples = [to_logits(dropout(pooled)) for _ in range(settings.dropout_samples)]
-    answer = head.answer(samples[0])
-    inference = keras.Model(inputs, {head.answer.name: answer}, name="inference")
+    prediction = head.prediction(samples[0])
+    inference = keras.Model(inputs, {head.prediction.name: prediction}, name="inference")
 
     targets = keras.Input((samples[0].shape[-1],), name="targets")
     losses = [head.loss(logits, targets) for logits in samples]
     average = keras.layers.Average(dtype="float32", name="label_loss")
-    mean = average(losses) if len(losses) > 1 else losses[0]
-    training = TrainingModel({**inputs, "targets": targets}, {"label_loss": mean}, name="training")
+    loss = average(losses) if len(losses) > 1 else losses[0]
+    training = TrainingModel({**inputs, "targets": targets}, {"label_loss": loss}, name="training")
     compared = (Logits(samples[0], head.kind),) if head.kind else ()
     return Models(training, inference, encoder, compared)
 
@@ -144,7 +145,7 @@ def read_texts(
     inputs = encoder_inputs(encoder)
     hidden = hidden_states(encoder, inputs, settings)
     pooling = settings.pooling
-    if pooling == "auto":
+    if pooling == "auto":  # a decoder of extras/writers has the attribute `pooling`: "last"
         pooling = getattr(encoder, "pooling", "compare" if labels.pairs else "mean")
     if pooling == "compare":
         inputs["text_numbers"] = keras.Input((None,), dtype="int32", name="text_numbers")
@@ -155,13 +156,13 @@ class Head(NamedTuple):
     """The layers on top of the pooled text, and the kind of `Logits` for R-Drop; empty: none."""
 
     logits: keras.layers.Layer
-    answer: keras.layers.Layer
+    prediction: keras.layers.Layer
     loss: keras.layers.Layer
     kind: str
 
 
 def make_head(labels: Labels, settings: Settings, name: str) -> Head:
-    """Return the layers of the logits, the answer and the loss.
+    """Return the layers of the logits, the prediction and the loss.
 
     Args:
         labels: from `collect_targets`.

@@ -25,7 +25,8 @@ class Settings(RecordSettings):
     )
     dropout_samples: int = Field(1, ge=1, description="dropout masks before the logits in a step")
     class_weights: str = Field(
-        "none", description="weights of labels in the loss; balanced: all the same; or by label"
+        "none",
+        description="weights of labels in the loss: none, balanced (rare ones more), or each",
     )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the target on all labels")
     positive_label: str = Field(
