@@ -65,7 +65,7 @@ def train(
         run: its folder, and where to continue.
         examples: give the vocabulary and the predicates, which all folds of extras/folds share.
         train_examples: to learn from: all examples, or those of a fold.
-        dev_examples: to choose the best epoch and the threshold by.
+        dev_examples: choose the best epoch and the threshold.
     """
     batch_size = global_batch_size(settings, strategy)
     set_seed_and_precision(settings)

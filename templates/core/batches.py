@@ -12,9 +12,9 @@ Batch = dict[str, np.ndarray]
 class DataGenerator(BatchPlan):
     """Yield batches of encoded examples; a task lays out the arrays of one batch.
 
-    An example is a row of a batch. `BatchPlan` gives `plan`, the examples and the padded length of
-    each batch, in an order that depends only on (seed, epoch); and `fill`, which completes the last
-    batch.
+    Here an example is one row of a batch: a record, or a window of one. `BatchPlan` has two
+    methods: `plan` returns the examples and the padded length of each batch, in an order that
+    depends only on (seed, epoch), and `fill` fills up the last batch.
 
     Args:
         lengths: tokens of each example, special tokens included.
@@ -45,7 +45,7 @@ class DataGenerator(BatchPlan):
             yield {**batch, "loss_weight": weights.astype(np.float32)}
 
     def loss_divisor(self, batch: Batch, real: int) -> int:
-        """Return what the summed loss is divided by: the number of real examples, not of filler."""
+        """Return the number that the summed loss is divided by, here that of the real examples."""
         return real
 
 

@@ -20,9 +20,9 @@ NOT_INPUTS = ("loss_weight", "row")
 class TrainingModel(CompiledModel):
     """A functional model whose outputs are losses `[batch]`, one for each loss layer.
 
-    Each example has a `loss_weight`: the weight of its record / `loss_divisor`, which counts the
-    whole batch over all replicas. The loss is the sum of losses * weights, so gradients are summed
-    over replicas and micro-batches, not averaged.
+    Each example has a `loss_weight`, made by the generator: the weight of its record / a count of
+    the whole batch over all replicas (of examples, or of tokens). The loss is the sum of losses *
+    weights, so gradients are summed over replicas and micro-batches, not averaged.
 
     `CompiledModel` adds `batch_gradients`, a tf.function that sums `gradients` over micro-batches;
     `gradient_of`, the gradient of a loss for each variable; and `loss_means`, which `fit` prints.
@@ -30,7 +30,7 @@ class TrainingModel(CompiledModel):
 
     def train_step(self, batch: dict) -> dict:
         """Update the weights by one batch; `fit` calls this in each replica."""
-        # Calls `gradients` below once, or for each micro-batch; an extra may replace it.
+        # Calls `gradients` below, once or for each micro-batch, or what an extra put in its place.
         gradients, losses = self.batch_gradients(with_row_numbers(batch))
         self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, clips
         counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # the printed mean is unweighted

@@ -24,8 +24,8 @@ class WindowGenerator(DataGenerator):
         labels: False for prediction.
     """
 
-    of_items = ("windows", "labels")  # have one entry for each window, for extras/cache
-    learns_unlabelled = True  # `labels` may be False in training, for extras/regularization
+    of_items = ("windows", "labels")  # attributes with an entry per window, for extras/cache
+    learns_unlabelled = True  # can also train without labels, for extras/regularization
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class WindowGenerator(DataGenerator):
         self.labels: list[Any] = []
         if labels:
             owners = [self.examples[number] for number in self.record_of]
-            self.labels = [*map(self.label_window, owners, self.windows)]
+            self.labels = list(map(self.label_window, owners, self.windows))
         self.measure()
 
     def label_window(self, example: Any, window: Window) -> Any:

@@ -74,8 +74,8 @@ def rate_factors(settings, models: Models) -> dict[str, float]:
 
     With the rates 1e-4 of the encoder and 1e-3 of the head these are 1 and 10.
     """
-    # The rate of the head for all variables, then that of the encoder for its own, then those of
-    # single layers. The optimizer multiplies its one schedule by the returned factors.
+    # Each line overrides the one before: the head's rate for all variables, the encoder's rate for
+    # its own, the rates of single layers. The optimizer multiplies its one schedule by the factors.
     rates = dict.fromkeys(paths_of(models.training), settings.head_learning_rate)
     rates |= dict.fromkeys(paths_of(models.encoder), settings.learning_rate)
     for name, rate in models.learning_rates.items():

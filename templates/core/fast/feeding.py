@@ -151,18 +151,25 @@ class Feeding:
             raise self.failure or error from None
 
     def check_keys(self, model: "keras.Model") -> None:
-        """Compare the keys of a batch with the inputs of the model.
+        """Compare the keys and types of a batch with the inputs of the model.
 
         Raises:
-            InputError: names the missing keys and those that no input reads.
+            InputError: names the missing keys and those that no input reads, or another type.
         """
         positions, length = self.first_batch(None)
-        keys = set(self.make_batch(np.resize(positions, self.batch_size), length))
-        wanted: set[Any] = {tensor.name for tensor in model.inputs}
-        if keys != wanted:
+        batch = self.make_batch(np.resize(positions, self.batch_size), length)
+        keys, wanted = set(batch), {tensor.name: tensor.dtype for tensor in model.inputs}
+        for name in keys & wanted.keys():
+            if (kind := batch[name].dtype.name) != wanted[name]:
+                raise InputError(
+                    f"{name} is {kind} in make_batch, and its keras.Input is {wanted[name]}: make "
+                    f"both {wanted[name]}."
+                )
+        if keys != wanted.keys():
             raise InputError(
                 f"the batches of {type(self).__name__} don't fit the model: missing keys "
-                f"{sorted(wanted - keys)}, keys that no input reads {sorted(keys - wanted)}; make "
+                f"{sorted(wanted.keys() - keys)}, keys that no input reads "
+                f"{sorted(keys - wanted.keys())}; make "
                 "make_batch and the names of the inputs agree."
             )
 

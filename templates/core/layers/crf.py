@@ -40,7 +40,7 @@ def spans_of_tags(tags: np.ndarray) -> list[LabelledSpan]:
 
 
 def legal_transitions(labels: int) -> np.ndarray:
-    """Return which tag may follow which, `[tags + 1, tags]`; the last row starts a text.
+    """Return which tag may follow which, `[tags + 1, tags]`; last row: which may come first.
 
     >>> legal_transitions(1).astype(int)  # rows and columns: outside, begin, continue
     array([[1, 1, 0],
@@ -115,8 +115,8 @@ class CrfLoss(keras.layers.Layer):
 
     def call(self, emissions, transitions, tags, mask) -> KerasTensor:
         emissions = ops.cast(emissions, "float32")
-        own = score_tags(emissions, transitions, tags, mask)
-        return log_sum(emissions, transitions, mask) - own
+        true_score = score_tags(emissions, transitions, tags, mask)
+        return log_sum(emissions, transitions, mask) - true_score
 
     def compute_output_spec(self, emissions, *others) -> KerasTensor:
         return KerasTensor((emissions.shape[0],), dtype="float32")

@@ -98,13 +98,13 @@ class SparseMultilabelLoss(keras.layers.Layer):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the scores of the true pairs `[rows, pairs]`, and all scores without these.
 
-        Of the first, the unused ones are 1e9, where e^-s is 0. Of the second, of the shape of
-        `scores`, the true pairs are lowered by 1e9, where e^s is 0.
+        In the first, unused labels score 1e9, so their e^-s is 0. The second has the shape of
+        `scores`; its true pairs are lowered by 1e9, so their e^s is 0.
 
         Args:
             scores: `[rows, length, length]`.
             labels: `[rows, pairs, 2]` integers (i, j); -1 fills the unused ones.
-            added: to the true pairs of the second, `[rows, pairs]` or a number.
+            added: what is added to the true pairs in the second: `[rows, pairs]`, or a number.
         """
         used, cells = labels[..., 0] >= 0, cells_of(labels)
         true_scores = tf.where(used, tf.gather_nd(scores, cells), -MASKED)

@@ -164,7 +164,9 @@ def read_field(record: dict, name: str, kind: Any) -> Any:
     value = whole_number(record[name]) if kind == Id else record[name]
     if not isinstance(value, kind) or isinstance(value, bool) and kind is not object:
         wanted = getattr(kind, "__name__", str(kind))
-        wanted = {"str": "a string", "list": "a list"}.get(wanted, "a string or a whole number")
+        named = {"str": "a string", "list": "a list", "int": "a whole number"}
+        named |= dict.fromkeys(("float", "int | float", "float | int"), "a number")
+        wanted = named.get(wanted, "a string or a whole number")
         raise InputError(f'"{name}" must be {wanted}, not {value!r}.')
     return value
 

@@ -9,9 +9,7 @@ from tokenizers import Tokenizer
 
 from core.base.files import project_path
 from core.batches import Batch, pad
-from core.data.records import (
-    Span,
-)
+from core.data.records import Span
 from core.data.tokens import Window
 from core.windows import WindowGenerator
 from task.records import Event, Example, Schema, read_examples
@@ -21,7 +19,7 @@ from task.settings import Settings
 class EventGenerator(WindowGenerator):
     """Batches of windows, with the labels of the model unless they are for prediction.
 
-    A window teaches the spans that it holds, and the links whose two spans it holds.
+    The labels of a window are the spans inside it, and the links whose two spans are both inside.
 
     Args:
         examples: from `read_examples`.
@@ -51,18 +49,18 @@ class EventGenerator(WindowGenerator):
         return make_labels(example.events, window, self.schema)
 
     def measure(self) -> None:
-        """Give the labels of all batches one width: a static shape, of which no axis is empty."""
-        self.pairs: dict[str, int] = {}  # pointer -> most true pairs of one of its heads
+        """Count the label slots of each pointer, at least 1, so that all batches have one shape."""
+        self.most_pairs: dict[str, int] = {}  # pointer -> most true pairs of one of its heads
         if self.labels and self.model == "gplinker":
             for name in ("span", "head", "tail"):
-                heads = [cells for label in self.labels for cells in label[name].values()]
-                self.pairs[name] = max([1, *map(len, heads)])
+                counts = [len(cells) for label in self.labels for cells in label[name].values()]
+                self.most_pairs[name] = max([1, *counts])
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         batch = self.encoder_batch(positions, length)
-        for name, pairs in self.pairs.items():
+        for name, most in self.most_pairs.items():  # none without labels, and none for tags
             heads = len(self.schema.labels if name == "span" else self.schema.types)
-            batch[f"{name}_labels"] = np.full((len(positions), heads, pairs, 2), -1, np.int32)
+            batch[f"{name}_labels"] = np.full((len(positions), heads, most, 2), -1, np.int32)
             for row, position in zip(batch[f"{name}_labels"], positions, strict=True):
                 for head, cells in self.labels[position][name].items():
                     row[head, : len(cells)] = list(cells)

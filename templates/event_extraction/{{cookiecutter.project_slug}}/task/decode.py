@@ -21,7 +21,7 @@ from task.records import Event, Schema
 
 # Candidates below e^-4 / (1 + e^-4) = 0.018 are dropped before a threshold is tuned.
 LOWEST_LOGIT = -4.0
-# Each window keeps at most so many spans of all roles and types together. An untrained model
+# A window keeps at most this many spans, of all roles and types together. An untrained model
 # scores all pairs near 0, above the limit.
 MOST_SPANS = 96
 
@@ -40,9 +40,7 @@ def predict_events(
     model, schema = generator.model, generator.schema
     decode_one = decode_tags if model == "crf" else decode_pointers
 
-    def decode(found: dict[str, np.ndarray], window: Window) -> Scored:
-        return decode_one(found, window, schema)
-
+    decode = functools.partial(decode_one, schema=schema)
     mentions, links = BestCandidates(generator, keep_all), BestCandidates(generator, keep_all)
     for example, (spans, pairs) in decode_windows(predictor, generator, decode, progress):
         mentions.add(example.id, spans)
@@ -128,7 +126,7 @@ def decode_pointers(found: dict[str, np.ndarray], window: Window, schema: Schema
         mention = (*label, span)
         mentions[mention] = max(sigmoid(score), mentions.get(mention, 0.0))
     linked: dict[Link, float] = {}
-    kinds = np.unique([kind for kind, _ in labels], return_inverse=True)[1]
+    kinds = np.array([kind for kind, _ in labels])
     # A pair is stored once, in the order of `link_cells`. A span with two roles of one event is
     # linked with itself.
     places = firsts * len(window) + lasts
@@ -171,12 +169,12 @@ def compose_links(mentions: dict[Mention, float]) -> dict[Link, float]:
     """
     links, groups = {}, defaultdict(list)
     for kind, role, span in mentions:
-        triggers = sorted(s for own, other, s in mentions if own == kind and other is None)
+        triggers = sorted(s for k, r, s in mentions if k == kind and r is None)
         nearest = min(triggers, key=lambda t: gap_between(span, t), default=None)
         groups[kind, span if role is None else nearest].append(span)
     for (kind, _), spans in groups.items():
-        for one, two in itertools.product(spans, repeat=2):
-            links[kind, min(one, two), max(one, two)] = 1.0
+        for one, two in itertools.combinations_with_replacement(sorted(spans), 2):
+            links[kind, one, two] = 1.0
     return links
 
 

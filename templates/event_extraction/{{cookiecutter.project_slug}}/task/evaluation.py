@@ -36,8 +36,8 @@ def evaluate(
     tuned: dict = {"threshold": threshold}
     if threshold is None:
         # DuEE's metric rewards every overlapping guess: its best threshold would accept everything.
-        one = "argument_classification" if metric == "duee" else metric
-        tuned = tune_threshold(examples, graphs, one)
+        tuned_by = "argument_classification" if metric == "duee" else metric
+        tuned = tune_threshold(examples, graphs, tuned_by)
     events = keep_events(graphs, tuned["threshold"])
     facts = {**name_file(path), "records": len(examples), **tuned}
     return Evaluation(

@@ -133,6 +133,6 @@ def tune_threshold(golds: Sequence[Example], graphs: dict[Id, Graph], metric: st
             counts[1] += count_whole(gold, found)
         tried[threshold] = [precision_recall_f1(*row) for row in counts]
     best = max(tried, key=lambda threshold: sum(row["f1"] for row in tried[threshold]))
-    rows = [(t, tried[t][0]) for t in (best, *sorted(tried, reverse=True))]
-    curve = [[threshold, row["precision"], row["recall"]] for threshold, row in rows]
+    listed = (best, *sorted(tried, reverse=True))
+    curve = [[t, tried[t][0]["precision"], tried[t][0]["recall"]] for t in listed]
     return {"threshold": best, "precision_recall": curve}

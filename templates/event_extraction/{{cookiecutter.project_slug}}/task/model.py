@@ -48,7 +48,8 @@ def add_pointers(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict
         "head": pointer(types, size, rotary=False, name="head_pointer"),
         "tail": pointer(types, size, rotary=False, name="tail_pointer"),
     }
-    # All scores of long texts are large: prediction computes only those `select_spans` needs.
+    # The inference model returns these parts: all scores of a long text would fill the memory, so
+    # `select_spans` computes only those that it needs.
     parts: dict = {name: layer(hidden) for name, layer in pointers.items()}
     scores, labels, losses = [], {}, {}
     for name, layer in pointers.items():

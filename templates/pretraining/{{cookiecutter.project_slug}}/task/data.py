@@ -1,5 +1,6 @@
 """Batches of texts with tokens to predict: from shards on disk, or from texts in memory."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -66,22 +67,21 @@ class ShardGenerator(DataGenerator):
     def pools(self, epoch: int) -> list[list[Slice]]:
         """Return the pools of an epoch: slices of shards that are read at once.
 
-        Worked example: shards of 5, 5 and 5 examples in this order, `pool_examples` 8 and batches
-        of 4. A pool of the first shard would leave 1 example over, so the pools end at 4, 8 and 15:
-        the second pool is the last example of the first shard and three of the second.
+        Worked example: shards of 5, 5 and 5 examples in this order, `pool_examples` 8, batches of
+        4. Two shards are more than 8, so the first pool ends with the first shard, at 5, rounded
+        down to whole batches: 4. The second would end at 10, rounded down: 8. The third has the
+        other 7.
         """
         order = np.random.default_rng([self.seed, epoch, SHARDS]).permutation(len(self.sizes))
         ends, begin = [], 0
         reached = np.cumsum(self.sizes[order])
-        for before, after in zip([0, *reached], reached, strict=False):
+        for before, after in itertools.pairwise([0, *reached]):
+            # This shard does not fit any more: end the pool before it, at a whole batch.
             if after - begin > self.settings.pool_examples and before > begin:
                 begin = before - before % self.batch_size
                 ends.append(begin)
         borders = np.unique([0, *ends, self.size]).tolist()
-        return [
-            self.slices(order, first, last)
-            for first, last in zip(borders, borders[1:], strict=False)
-        ]
+        return [self.slices(order, first, last) for first, last in itertools.pairwise(borders)]
 
     def slices(self, order: np.ndarray, first: int, last: int) -> list[Slice]:
         """Return the slices of shards that hold the examples `first` to `last` of an order."""
@@ -111,7 +111,7 @@ class ShardGenerator(DataGenerator):
     def batches(  # type: ignore[override]
         self, epoch: int, skip: int = 0
     ) -> Iterator[Batch]:
-        """Yield the batches of an epoch, without the first `skip`.
+        """Yield the batches of an epoch, without the first `skip`; `loss_divisor` is not used.
 
         Each has `loss_weight` `[batch_size]`: 1 / tokens to predict in the whole batch, so that the
         weighted sum of the examples' losses is the mean over tokens; 0 for filled-up examples.
@@ -181,9 +181,7 @@ class ShardGenerator(DataGenerator):
     def signature(self, rows: int) -> dict[str, tf.TensorSpec]:
         """Return the shapes and types of a batch of so many rows: static if there is one bucket."""
         example = self.make_batch(np.zeros(1, int), int(self.boundaries[-1]))
-        static = len(self.boundaries) == 1
-        sizes = {name: array.shape[1] if static else None for name, array in example.items()}
-        return with_weight(rows, sizes)
+        return specs_of(rows, example, len(self.boundaries) == 1)
 
 
 class HeldOutGenerator(DataGenerator):
@@ -215,14 +213,16 @@ class HeldOutGenerator(DataGenerator):
 
     def signature(self, rows: int) -> dict[str, tf.TensorSpec]:
         static = len(self.boundaries) == 1 and not self.fits_batch
-        sizes = {name: array.shape[1] if static else None for name, array in self.layout.items()}
-        return with_weight(rows, sizes)
+        return specs_of(rows, self.layout, static)
 
 
-def with_weight(rows: int, sizes: dict[str, int | None]) -> dict[str, tf.TensorSpec]:
-    """Return the shapes and types of integers `[rows, size]` by name, and of `loss_weight`."""
-    integers = {name: tf.TensorSpec([rows, size], np.int32) for name, size in sizes.items()}
-    return {**integers, "loss_weight": tf.TensorSpec([rows], np.float32)}
+def specs_of(rows: int, arrays: Batch, static: bool) -> dict[str, tf.TensorSpec]:
+    """Return the shapes and types of a batch; the number of columns is fixed only if `static`."""
+    specs = {
+        name: tf.TensorSpec([rows, array.shape[1] if static else None], np.int32)
+        for name, array in arrays.items()
+    }
+    return {**specs, "loss_weight": tf.TensorSpec([rows], np.float32)}
 
 
 def token_weights(batch: Batch, real: int) -> np.ndarray:

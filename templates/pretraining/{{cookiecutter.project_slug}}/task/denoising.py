@@ -45,7 +45,7 @@ def damage(
         sentences = np.split(token_ids, ends)
         token_ids = np.concatenate([sentences[n] for n in random.permutation(len(sentences))])
     hidden = draw_spans(len(token_ids), settings.mask_rate, settings.span_length, random)
-    first = hidden & ~np.append(False, hidden[:-1])[: len(hidden)]
+    first = np.diff(hidden.astype(int), prepend=0) > 0  # of each span
     return np.where(first, special.mask, token_ids)[first | ~hidden]
 
 
@@ -73,4 +73,4 @@ def draw_spans(
 def share_out(total: int, parts: int, random: np.random.Generator) -> np.ndarray:
     """Return positive integers `[parts]` with a given sum; all combinations are equally likely."""
     ends = np.sort(random.choice(total - 1, parts - 1, replace=False))
-    return np.diff(np.concatenate([[-1], ends, [total - 1]]))
+    return np.diff(ends, prepend=-1, append=total - 1)

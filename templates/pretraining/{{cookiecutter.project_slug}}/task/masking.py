@@ -1,8 +1,8 @@
 """The five objectives: which tokens are hidden from the model, and which it predicts.
 
-`masked`: whole words are drawn until a share of the tokens is covered. Most of these become [MASK],
-some become another token, some stay. Sources: Devlin et al. 2019,
-https://arxiv.org/abs/1810.04805, and its whole word masking.
+`masked`: whole words are drawn until `mask_rate` of the tokens is covered. Of these tokens
+`mask_share` become [MASK], `random_share` another token, and the rest stay. Sources: Devlin et al.
+2019, https://arxiv.org/abs/1810.04805, and its whole word masking.
 
 `causal`: each token from those before it.
 
@@ -127,15 +127,17 @@ def draw_words(
     share = rate * may_hide.sum(axis=1)
     budget = np.floor(share + random.random(rows)).astype(int)
 
+    # The number of the word of each token; then how many of its tokens each word may hide.
     word = np.maximum(np.cumsum(padded.word_starts, axis=1) - 1, 0)
     flat = word + length * np.arange(rows)[:, None]
     sizes = np.bincount(flat[may_hide], minlength=rows * length).reshape(rows, length)
+    # Words in random order; numbers without a word come last.
     order = np.argsort(np.where(sizes > 0, random.random((rows, length)), 2.0), axis=1)
     ordered = np.take_along_axis(sizes, order, axis=1)
     taken, left = np.zeros((rows, length), bool), budget
     for rank in range(length):
         size = ordered[:, rank]
-        if not (left * size).any():
+        if not (left * size).any():  # no row has both budget and words left
             break
         take = (size > 0) & (size <= left)
         left = left - take * size
@@ -150,7 +152,10 @@ def replace_tokens(
     special: SpecialTokens,
     random: np.random.Generator,
 ) -> np.ndarray:
-    """Return the tokens `[examples, length]` with most of the hidden ones replaced."""
+    """Return the tokens `[examples, length]` with most of the hidden ones replaced.
+
+    Each token is drawn for itself: the tokens of a word may differ in what they become.
+    """
     draw = random.random(token_ids.shape)
     others = random.choice(special.ordinary, token_ids.shape)
     masked = hidden & (draw < settings.mask_share)

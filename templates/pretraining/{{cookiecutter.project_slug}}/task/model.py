@@ -37,7 +37,6 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
         InputError: no such encoder, or not for this objective; or its tokens differ from those of
             the tokenizer.
     """
-    writes = settings.objective == "denoising"
     if settings.encoder == "tiny" and settings.objective not in ("denoising", "replaced"):
         return BertEncoder(
             vocabulary_size=tokenizer.get_vocab_size(),
@@ -52,12 +51,13 @@ def load_backbone(settings: Settings, tokenizer: Tokenizer) -> keras.Model:
             exact_gelu=False,
             name="encoder",
         )
-    if writes:
+    if settings.objective == "denoising":
         writer = need("writers", "bart").load_writer(settings, tokenizer)
         check_tokens(settings, tokenizer)
         return writer
     check_tokens(settings, tokenizer)
     encoder = load_encoder(settings, tokenizer)
+    # A decoder of extras/writers has `write`; any other family than BERT needs extras/encoders.
     other = not isinstance(encoder, BertEncoder) and not hasattr(encoder, "write")
     if other or settings.objective == "replaced":
         need("encoders", "language_model").check_encoder(encoder, settings)
@@ -79,12 +79,12 @@ def check_tokens(settings: Settings, tokenizer: Tokenizer) -> None:
 
 @keras.saving.register_keras_serializable("task")
 class LanguageModel(keras.layers.Layer):
-    """The layers of a BERT under the attention mask of an objective, and its head.
+    """A BERT whose attention mask follows the objective, and its head.
 
     Args:
         encoder: the BERT; its token embedding scores the vocabulary, too.
         objective: `masked`: a token sees all others; `causal`: only those before it; `unilm`: the
-            first part of the text, and those before it.
+            first part of the text, and the tokens before it in the second.
     """
 
     def __init__(self, encoder: BertEncoder, objective: str = "masked", **kwargs: Any) -> None:
@@ -214,12 +214,14 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
         encoder: from `load_backbone`.
         settings: `objective`.
     """
-    names = ["token_ids", "segment_ids", "padding_mask", "masked_positions"]
     writes = settings.objective == "denoising"
-    names = ["token_ids", "padding_mask", "target_ids"] if writes else names
+    if writes:
+        names = ["token_ids", "padding_mask", "target_ids"]
+    else:
+        names = ["token_ids", "segment_ids", "padding_mask", "masked_positions"]
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
     labels = keras.Input((None,), dtype="int32", name="masked_labels")
-    every = {**inputs, "masked_labels": labels}
+    all_inputs = {**inputs, "masked_labels": labels}
 
     if writes:
         logits = encoder.write(inputs)
@@ -230,8 +232,8 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     loss = TokenLoss(name="token_loss")(logits, labels)
     scores = TokenScores(name="token_scores")(logits, labels)
     return Models(
-        TrainingModel(every, {"token_loss": loss}, name="training"),
-        keras.Model(every, scores, name="inference"),
+        TrainingModel(all_inputs, {"token_loss": loss}, name="training"),
+        keras.Model(all_inputs, scores, name="inference"),
         encoder,
         compared=(Logits(logits, "softmax", labels="masked_labels"),),
     )

@@ -21,8 +21,8 @@ class Settings(CorpusSettings):
         "from a damaged copy; which tokens were replaced",
     )
     mask_rate: float = Field(0.15, gt=0, lt=1, description="share of the tokens that are hidden")
-    mask_share: float = Field(0.8, ge=0, le=1, description="share of these that become [MASK]")
-    random_share: float = Field(0.1, ge=0, le=1, description="share of these that become another")
+    mask_share: float = Field(0.8, ge=0, le=1, description="share of the hidden that become [MASK]")
+    random_share: float = Field(0.1, ge=0, le=1, description="share of the hidden that change")
     span_length: float = Field(
         3.0, ge=1, description="mean tokens of a span that one [MASK] hides, for denoising"
     )

@@ -114,7 +114,8 @@ def split_into_windows(
     contexts = encode_texts(tokenizer, [example.context for example in examples], progress)
     windows = []
     for example in examples:
-        asked, context = questions[example.question][0], contexts[example.context]
+        asked = questions[example.question][0]  # only the ids: a question needs no offsets
+        context = contexts[example.context]
         characters = len(example.context)
         windows.append(question_windows(asked, context, characters, frame, max_length, overlap))
     return windows
@@ -157,15 +158,19 @@ def question_windows(
     windows = []
     for first in window_starts(len(starts), room, min(overlap, room // 2)):
         end = first + room
-        rows = np.concatenate([front, tokens[:, first:end], frame.after], axis=1)
-        # An answer is in this window if it lies between the token before it and the one after it.
-        # min and max: the byte-level tokens of one character may be on both sides of a border.
+        parts = [front, tokens[:, first:end], frame.after]
+        ids, token_starts, token_ends, segment_ids = np.concatenate(parts, axis=1)
+        # The characters in which an answer must lie to be in this window: from the end of the token
+        # before the window to the start of the token after it. min and max: the byte-level tokens
+        # of one character may be on both sides of the border.
         reach = (
             int(min(ends[first - 1], starts[first])) if first else 0,
             int(max(starts[end], ends[end - 1])) if end < len(starts) else characters,
         )
         was_cut = len(question) > longest
-        windows.append(QuestionWindow(rows[0], rows[1], rows[2], reach, rows[3], was_cut))
+        windows.append(
+            QuestionWindow(ids, token_starts, token_ends, reach, segment_ids, question_cut=was_cut)
+        )
     return windows
 
 
@@ -178,7 +183,8 @@ def gold_pairs(example: Example, window: Window) -> list[Span]:
 class AnswerGenerator(DataGenerator):
     """Batches of windows, with the gold pairs of tokens unless they are for prediction.
 
-    Each window is one training example. A window without an answer is taught the pair (0, 0).
+    Each window is one row. `examples` are the records; `record_of` has the number of the record of
+    each window. A window without an answer is taught the pair (0, 0).
     Questions whose answer fits into no window, or is known only as a text, are left out.
 
     Args:
@@ -190,8 +196,8 @@ class AnswerGenerator(DataGenerator):
         labels: False for prediction.
     """
 
-    of_items = ("windows", "pairs")
-    learns_unlabelled = True
+    of_items = ("windows", "pairs")  # have one entry for each window, for extras/cache
+    learns_unlabelled = True  # `labels` may be False in training, for extras/regularization
 
     def __init__(
         self,
@@ -226,8 +232,7 @@ class AnswerGenerator(DataGenerator):
 
     def measure(self) -> None:
         """Give the answers of all batches one width: a static shape, at least 1 for (0, 0)."""
-        distinct = (len(set(pairs)) for pairs in ([] if self.sampled else self.pairs))
-        self.width = max(distinct, default=1) or 1
+        self.width = 1 if self.sampled else max([1, *(len(set(pairs)) for pairs in self.pairs)])
 
     def batches(self, epoch: int | None, skip: int = 0) -> Iterator[Batch]:
         self.epoch = epoch or 0

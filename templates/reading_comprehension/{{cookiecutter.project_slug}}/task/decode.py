@@ -25,7 +25,7 @@ class Candidate:
     @property
     def score(self) -> float:
         """The probability, which is compared with the threshold."""
-        return float(1 / (1 + np.exp(-min(max(self.log_odds, -700.0), 700.0))))
+        return float(1 / (1 + np.exp(-np.clip(self.log_odds, -700.0, 700.0))))
 
 
 # Record id -> candidate answers, best first.
@@ -42,8 +42,8 @@ def decode_batch(
     """Return the best spans of each window with their log-odds against its pair (0, 0).
 
     Worked example: 4 tokens, answer_length 2. Only pairs of at most 2 tokens are looked at:
-    starts [0, 0, 1, 1, 2, 2, 3], widths (tokens - 1) [0, 1, 0, 1, 0, 1, 0]. The pair (1, 2) is
-    start 1, width 1: number 1 x 4 + 1 + 1 = 6 of the grid. Its log-odds are scores[6] - scores[0].
+    starts [0, 0, 1, 1, 2, 2, 3], ends [0, 1, 1, 2, 2, 3, 3]. The log-odds of (1, 2) are
+    scores[1, 2] - scores[0, 0].
 
     Args:
         scores: `[windows, length, length]`; impossible pairs are `MASKED`.
@@ -53,26 +53,22 @@ def decode_batch(
         most: spans kept for each window.
     """
     length = scores.shape[-1]
-    # Only the band of pairs that are near enough: length x answer_length pairs.
-    reach = min(answer_length, length)
-    starts = np.repeat(np.arange(length), reach)
-    widths = np.tile(np.arange(reach), length)
-    inside = starts + widths < length
-    starts, widths = starts[inside], widths[inside]
-    values = scores.reshape(len(scores), -1)[:, starts * length + starts + widths]
+    # Only the band of pairs that are near enough: at most length x answer_length pairs.
+    widths = np.arange(length)[None, :] - np.arange(length)[:, None]  # tokens - 1
+    starts, ends = np.nonzero((widths >= 0) & (widths < answer_length))
+    values = scores[:, starts, ends]
     log_odds = values.astype(np.float64) - scores[:, :1, 0]
     log_odds[:, starts == 0] = -np.inf
     log_odds[values <= MASKED / 2] = -np.inf
     if length_scores is not None:
-        log_odds += np.asarray(length_scores)[widths]
+        log_odds += np.asarray(length_scores)[ends - starts]
     most = min(most, log_odds.shape[1])
     best = np.argpartition(-log_odds, most - 1, axis=1)[:, :most]
     found = []
     for window, row, positions in zip(windows, log_odds, best, strict=True):
         spans: dict[Span, float] = {}
         for position in positions[np.isfinite(row[positions])]:
-            start = starts[position]
-            span = (int(window.starts[start]), int(window.ends[start + widths[position]]))
+            span = (int(window.starts[starts[position]]), int(window.ends[ends[position]]))
             # Several byte-level tokens of one character: two pairs of tokens, one span.
             value = float(row[position])
             if span[0] < span[1]:
@@ -112,11 +108,11 @@ def predict_answers(
         for span, log_odds in spans.items():
             merged[span] = max(log_odds, merged.get(span, log_odds))
     return {
-        name: [
+        record_id: [
             Candidate(span, log_odds)
             for span, log_odds in sorted(spans.items(), key=lambda item: (-item[1], item[0]))
         ][:MOST_SPANS]
-        for name, spans in found.items()
+        for record_id, spans in found.items()
     }
 
 

@@ -10,7 +10,7 @@ from core.prediction.predictor import Predictor
 from core.scores.evaluation import DevScorer, Evaluation
 from formats.records import prediction_records
 from task.data import AnswerGenerator
-from task.decode import Candidates, predict_answers, rank_texts
+from task.decode import Candidates, predict_answers
 from task.metrics import best_threshold, score
 from task.records import Example
 from task.settings import Settings
@@ -38,9 +38,9 @@ def evaluate(
     tuned: dict = {"threshold": threshold}
     if threshold is None:
         best = {
-            example.id: (text, candidate.score)
+            example.id: (example.context[slice(*top.span)], top.score)
             for example in examples
-            for candidate, text, _ in rank_texts(example.context, candidates[example.id], 1)
+            for top in candidates[example.id][:1]
         }
         tuned = best_threshold(examples, best, settings.metric)
     # An answer that scores below the threshold becomes "".

@@ -71,8 +71,8 @@ def score_cmrc(golds: Sequence[str], text: str) -> tuple[float, float]:
 def choose_scorer(metric: str, examples: Sequence[Example]) -> tuple[str, Scorer]:
     """Return the name and the function of the score that fits a file.
 
-    SQuAD 2.0 and 1.1 differ for golds such as "the", which normalise to nothing. A file with
-    unanswerable questions is scored by SQuAD 2.0, any other by 1.1.
+    A file with unanswerable questions is scored by SQuAD 2.0, any other by 1.1. The two differ for
+    golds such as "the", which normalise to nothing.
 
     Args:
         metric: of the settings.
@@ -94,7 +94,7 @@ def score_records(examples: Sequence[Example], texts: dict[Id, str], metric: str
         metric: of the settings.
     """
     _, scorer = choose_scorer(metric, examples)
-    return np.array([scorer(gold.gold_texts, texts.get(gold.id, "")) for gold in examples])
+    return np.array([scorer(e.gold_texts, texts.get(e.id, "")) for e in examples])
 
 
 def score(examples: Sequence[Example], texts: dict[Id, str], metric: str) -> dict:
@@ -148,9 +148,9 @@ def best_threshold(
     if all(example.gold_texts for example in examples):
         return {"threshold": 0.0}
     scores = [answers[e.id][1] for e in examples if e.id in answers]
-    if not len(scores):
+    if not scores:
         return {"threshold": 0.5}
-    texts = {name: text for name, (text, _) in answers.items()}
+    texts = {record_id: text for record_id, (text, _) in answers.items()}
     nothing = score_records(examples, {}, metric)[:, 1]  # F1 of each question if none is answered
     given = score_records(examples, texts, metric)[:, 1]  # if all are
     answered = [example.id in answers for example in examples]
@@ -158,11 +158,11 @@ def best_threshold(
     # Cut k gives the answers that score values[k] or more, the last one gives none. Of the scores
     # [0.9, 0.6, 0.2] the thresholds are [0.75, 0.4, 0.1], and 0.95 for none.
     lower = np.append(values[1:], 0.0)
-    thresholds = np.append(lower + (values - lower) / 2, (1.0 + values[0]) / 2)
-    # Halfway between neighbouring floats may round down to the lower one, which must not be given.
-    thresholds[:-1] = np.where(thresholds[:-1] > lower, thresholds[:-1], values)
-    if values[0] == 1.0:  # which must not be given either, if none is
-        thresholds[-1] = np.nextafter(1.0, 2.0)
+    halfway = lower + (values - lower) / 2
+    # Between neighbouring floats it may round down to the lower one, which must not be given.
+    halfway = np.where(halfway > lower, halfway, values)
+    none = (1.0 + values[0]) / 2 if values[0] < 1.0 else np.nextafter(1.0, 2.0)  # above all scores
+    thresholds = np.append(halfway, none)
     reached = nothing.sum() + np.append(gains, 0.0)
     equally_good = thresholds[reached >= reached.max() - 1e-9]
     threshold = float(equally_good[np.argmin(np.abs(equally_good - 0.5))])

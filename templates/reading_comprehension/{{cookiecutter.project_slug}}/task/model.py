@@ -20,9 +20,8 @@ from task.settings import Settings
 class AnswerPairs(keras.layers.Layer):
     """Keep the scores of pairs of passage tokens and that of (0, 0); mask all others.
 
-    `PairScores` has masked the pairs that end before they start; here they are not looked at.
-
-    Example:
+    Pairs that end before they start are left as they are, since `PairScores` has masked them. So
+    (2, 1) counts as possible in this example:
 
     >>> scores = keras.ops.zeros((1, 1, 3, 3))
     >>> masked = AnswerPairs()(scores, keras.ops.array([[0, 1, 1]]))
@@ -44,15 +43,9 @@ class AnswerPairs(keras.layers.Layer):
         """
         context = ops.cast(context_mask, "bool")
         first = ops.arange(ops.shape(scores)[-1]) == 0
-        answer = ops.logical_and(context[:, :, None], context[:, None, :])
-        null = ops.logical_and(first[:, None], first[None, :])
-        return ops.where(ops.logical_or(answer, null), scores[:, 0], MASKED)
-
-    def compute_output_shape(self, scores_shape, context_mask_shape=None) -> tuple:
-        return (scores_shape[0], *scores_shape[2:])
-
-    def compute_output_spec(self, scores, context_mask) -> KerasTensor:
-        return KerasTensor(self.compute_output_shape(scores.shape), dtype="float32")
+        answer = context[:, :, None] & context[:, None, :]
+        null = first[:, None] & first[None, :]
+        return ops.where(answer | null, scores[:, 0], MASKED)
 
 
 @keras.saving.register_keras_serializable("task")
@@ -91,7 +84,8 @@ class MarginalSpanLoss(keras.layers.Layer):
         length = ops.shape(scores)[-1]
         scores = ops.reshape(scores, (-1, length * length))
         possible = ops.cast(scores > MASKED / 2, "float32")
-        # A constant common to all scores would only cost precision.
+        # The highest score becomes 0. The loss is the same, but the difference of smaller numbers,
+        # which float32 holds more exactly.
         scores -= ops.stop_gradient(ops.max(scores, axis=1, keepdims=True))
         used = answers[..., 0] >= 0
         index = ops.where(used, answers[..., 0] * length + answers[..., 1], 0)
@@ -102,12 +96,6 @@ class MarginalSpanLoss(keras.layers.Layer):
             mean = ops.sum(scores * possible, axis=1) / ops.sum(possible, axis=1)
             loss = (1 - self.smoothing) * loss + self.smoothing * (total - mean)
         return loss
-
-    def compute_output_shape(self, scores_shape, answers_shape=None) -> tuple:
-        return (scores_shape[0],)
-
-    def compute_output_spec(self, scores, answers) -> KerasTensor:
-        return KerasTensor((scores.shape[0],), dtype="float32")
 
     def get_config(self) -> dict:
         return {**super().get_config(), "smoothing": self.smoothing}
@@ -122,11 +110,10 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     """
     pointer = POINTERS[settings.pointer](1, settings.pointer_size, name="pointer")
     inputs = encoder_inputs(encoder)
-    hidden, mask = hidden_states(encoder, inputs, settings), inputs["padding_mask"]
-    context_mask = keras.Input((None,), dtype="int32", name="context_mask")
-    scores = PairScores(name="pair_scores")(pointer(hidden), mask)
-    scores = AnswerPairs(dtype="float32", name="answer_pairs")(scores, context_mask)
-    inputs["context_mask"] = context_mask
+    hidden = hidden_states(encoder, inputs, settings)
+    inputs["context_mask"] = keras.Input((None,), dtype="int32", name="context_mask")
+    scores = PairScores(name="pair_scores")(pointer(hidden), inputs["padding_mask"])
+    scores = AnswerPairs(dtype="float32", name="answer_pairs")(scores, inputs["context_mask"])
     inference = keras.Model(inputs, {"scores": scores}, name="inference")
 
     answers = keras.Input((None, 2), dtype="int32", name="answers")
@@ -134,4 +121,5 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
         scores, answers
     )
     training = TrainingModel({**inputs, "answers": answers}, {"span_loss": loss}, name="training")
-    return Models(training, inference, encoder, (Logits(scores, "softmax_of_all"),))
+    compared = (Logits(scores, "softmax_of_all"),)  # read by R-Drop and the like
+    return Models(training, inference, encoder, compared)
