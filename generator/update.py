@@ -31,7 +31,7 @@ from generator.files import (
     write_json,
 )
 from generator.git import run_git
-from generator.merge import Merged, merge, stage, with_windows_ends
+from generator.merge import MARK, Merged, merge, stage, with_windows_ends
 from generator.versions import Version, find_version, render
 
 ORIGIN = Path(".cookiecutter.json")
@@ -115,7 +115,12 @@ def update(
             return not (plan.writes or plan.deletes)
         if not plan.writes and not plan.deletes:
             print(f"{project.name} is up to date: version {plan.new}.")
-            return True
+            marked = find_marked(project)
+            for name in marked:
+                print(
+                    f"  CONFLICT {name}: choose between the lines that <<<<<<< and >>>>>>> enclose."
+                )
+            return not marked
         stage_plan(project, plan, contents)
     return carry_out(project, plan)
 
@@ -280,7 +285,8 @@ def note_conflicts(merged: Merged, plan: Plan, staged: dict[Path, bytes]) -> Non
             try:
                 reader(content)
             except (ValueError, SyntaxError, RecursionError) as error:
-                plan.remarks[name] = f"merged without a conflict, but it can't be read: {error}"
+                fault = str(error).replace("<unknown>, ", "")  # the name that `ast` gives a text
+                plan.remarks[name] = f"merged without a conflict, but it can't be read: {fault}"
 
 
 def add_changes(project: Path, plan: Plan, contents: dict[str, bytes | None]) -> None:
@@ -471,6 +477,13 @@ def carry_out(project: Path, plan: Plan) -> bool:
     shutil.rmtree(project / STAGED)
     print(describe(project, plan, done=True))
     return not (plan.marked or plan.remarks)
+
+
+def find_marked(project: Path) -> list[str]:
+    """Return the files of a project that still have the marks of a conflict."""
+    kinds = {*READERS, ".md", ".txt"}
+    names = [name for name in list_files(project, (*MADE_BY_RUNS, "data")) if name.suffix in kinds]
+    return sorted(n.as_posix() for n in names if MARK.search((project / n).read_bytes()))
 
 
 def describe(project: Path, plan: Plan, done: bool) -> str:

@@ -352,7 +352,7 @@ def test_a_table_whose_folder_is_absent_says_how_to_get_it(process, extra):
         config.write_text(text, encoding="utf-8")
     assert sentence == (
         f"error: config.toml, line {line}: {extra} belongs to extras/{extra}, which is absent: "
-        f"add it with `baselines add {extra} --to {process.project.name}`."
+        f"add it with `baselines add {extra} --to {process.project.name}`, or delete its table."
     )
 
 

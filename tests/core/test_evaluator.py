@@ -158,7 +158,7 @@ def test_a_dev_file_without_gold_is_named_before_at_the_end_and_by_predictions(t
 
     asked = flags(project, epochs=2, run_name="blind", batch_size=8)
     assert "no record has gold, so the score is the same" in call(check_records(project), *asked)
-    assert f"{score} at every scoring, so it chose nothing" in call("train.py", *asked)
+    assert f"{score} at every scoring, so it could not choose an epoch" in call("train.py", *asked)
     told = call("predict.py", "blind", "sample/test.jsonl", "out.jsonl")
     assert f"warning: blind: dev {score} at every scoring" in told
 

@@ -324,7 +324,8 @@ def explain_value(
     where = f"--{key}" if from_flag else f"config.toml, line {line_of(key)}: {key}"
     where = key if flags is None else where
     if error["type"] == "extra_forbidden" and key in EXTRA_NAMES:
-        return f"{where} belongs to extras/{key}, which is absent: {how_to_get(key)}."
+        other = "" if from_flag else ", or delete its table"
+        return f"{where} belongs to extras/{key}, which is absent: {how_to_get(key)}{other}."
     if error["type"] == "extra_forbidden" or key in RENAMED:
         return f"{where} is not a setting{suggest(key, settings_class)}"
     meaning = meanings.get(key, "")

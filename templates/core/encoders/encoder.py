@@ -100,6 +100,11 @@ def load_tokenizer(
         options = split_options(read_json(config) if config.is_file() else {})
         read = functools.partial(BertWordPieceTokenizer.from_file, **options)
         return load_tokenizer_file(folder / "vocab.txt", read)._tokenizer
+    if not folder:
+        raise InputError(
+            f"encoder = {name!r} is no folder of this project, and no preset of KerasHub: name a "
+            "folder of Hugging Face files, or hf://owner/model."
+        )
     raise InputError(
         f"encoder = {name!r} lacks config.json, or a tokenizer in tokenizer.json or vocab.txt: "
         f"save model and tokenizer there, in the fast format of Hugging Face{OR_THE_EXTRA}."

@@ -34,9 +34,9 @@ def explain_still_score(rows: list[dict], monitor: str) -> str:
     if len({*found}) != 1 or len(found) == 1 and found[0]:
         return ""
     return (
-        f"dev {monitor} was {found[0]:.4f} at every scoring, so it chose nothing, and the loss on "
-        "dev did, if it could: python check.py says whether dev_file has gold that a model can "
-        "reach; if it has, train longer, or add records to dev_file."
+        f"dev {monitor} was {found[0]:.4f} at every scoring, so it could not choose an epoch; the "
+        "loss on dev did, where it has gold: python check.py says whether dev_file has gold that "
+        "a model can reach; if it has, train longer, or add records to dev_file."
     )
 
 

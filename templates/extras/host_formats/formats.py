@@ -161,8 +161,11 @@ def choose_format(name: str, task: str) -> Format:
         raise SourceError(f"no format {name!r}", f"name {listed(FORMATS)}")
     if task not in FORMATS[name].tasks:
         held = listed(FORMATS[name].tasks)
-        what = f"of {task}" if task in TASKS else "of an unknown task"
-        raise SourceError(f"{name} holds records of {held}, and not {what}", "name another format")
+        if task not in TASKS:
+            raise SourceError(f"no task {task!r}", f"name {listed(TASKS)}")
+        raise SourceError(
+            f"{name} holds records of {held}, and not of {task}", "name another format"
+        )
     return FORMATS[name]
 
 
