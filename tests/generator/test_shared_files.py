@@ -1,5 +1,6 @@
 """Shared files in a template: brought whole, by several processes at once, and never in git."""
 
+import json
 import os
 import re
 import shutil
@@ -284,3 +285,13 @@ def test_no_result_names_a_folder_of_the_machine():
         # A path from the root, alone or among the words of a command.
         found = re.search(r'["\s=]/\w+/[^"\s]*', (ROOT / name).read_text(encoding="utf-8"))
         assert not found, f"{name} names {found[0]}: write what was measured, not where."
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_no_file_that_a_template_keeps_imports_one_that_it_leaves_out(template: str) -> None:
+    questions = json.loads((ROOT / f"templates/{template}/cookiecutter.json").read_text())
+    left_out = {name.removesuffix(".py").replace("/", ".") for name in questions["_left_out"]}
+    for path in (ROOT / "templates/core").rglob("*.py"):
+        name = ".".join(path.relative_to(ROOT / "templates").with_suffix("").parts)
+        read = set(re.findall(r"^from ([\w.]+) import", path.read_text(encoding="utf-8"), re.M))
+        assert name in left_out or not read & left_out, name
