@@ -605,6 +605,11 @@ def end_project(
             f"note: {Path(folder, data).as_posix()} holds no training file yet. A relative"
             " data_folder starts at the project's folder: ../NAME is beside it."
         )
+    elif not known_endings(project / data, "dev"):
+        way = "extras/folds trains without one"
+        if (project / "split.py").is_file():
+            way = "python split.py FILE cuts one off the training file"
+        print(f"note: {Path(folder, data).as_posix()} holds no dev file yet: {way}.")
     scripts = [name for name in ("prepare.py", "train.py") if (project / name).is_file()]
     commands = [f"cd {shlex.quote(folder)}", "pip install -r requirements.txt"]
     print(" && ".join([*commands, *(f"python {name}" for name in scripts)]))

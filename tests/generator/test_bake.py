@@ -250,6 +250,8 @@ def test_a_folder_without_training_data_is_said(
     result = run_without_questions(repository / TEMPLATE, *answers, cwd=tmp_path)
     note = "note: mine/data holds no training file yet. A relative data_folder starts at"
     assert result.returncode == 0 and (note not in result.stdout) == found
+    lacks_dev = "holds no dev file yet: extras/folds trains without one." in result.stdout
+    assert lacks_dev == (folder == "../data")
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
