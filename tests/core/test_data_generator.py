@@ -209,6 +209,16 @@ def test_keys_are_compared_with_the_model():
     assert "Numbers" in str(caught.value)
 
 
+def test_types_are_compared_with_the_model():
+    tokens, example = (
+        keras.Input((None,), dtype=kind, name=name)
+        for kind, name in (("float32", "token_ids"), ("int32", "example"))
+    )
+    model = keras.Model([tokens, example], keras.layers.Add()([tokens, example]))
+    with pytest.raises(InputError, match="token_ids is int32 in make_batch, and its keras.Input"):
+        make().check_keys(model)
+
+
 def test_dataset_feeds_copies():
     """TensorFlow may compute in place in the memory that it is handed."""
     generator = make(40, 8)

@@ -367,7 +367,8 @@ class Sequences(DataGenerator):
         super().__init__(np.full(model_checks.BATCH_SIZE, LENGTH), model_checks.BATCH_SIZE, 1)
 
     def make_batch(self, positions, length):
-        return {"ids": np.random.default_rng(1).integers(0, 20, (len(positions), length))}
+        random = np.random.default_rng(1)
+        return {"ids": random.integers(0, 20, (len(positions), length), np.int32)}
 
 
 @pytest.mark.trains
