@@ -100,10 +100,7 @@ BAD_COMMANDS = {
         "train.py --encoder ./no/folder --run_name new",
         "encoder = './no/folder' is not a folder",
     ),
-    "unknown encoder": (
-        "train.py --encoder brt_tiny --run_name new",
-        "no preset of KerasHub: name a",
-    ),
+    "unknown encoder": ("train.py --encoder brt_tiny --run_name new", "encoder = 'brt_tiny'"),
     "encoder without tokenizer": (
         "train.py --encoder encoders/no_tokenizer --run_name new",
         "lacks config.json, or a tokenizer in tokenizer.json or vocab.txt: save model and",

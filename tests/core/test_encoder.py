@@ -204,6 +204,12 @@ def random_encoder() -> BertEncoder:
     return encoder
 
 
+def test_a_name_of_no_folder_is_said_where_no_extra_reads_it(monkeypatch):
+    monkeypatch.setattr("core.encoders.encoder.ask", lambda *_: None)
+    with pytest.raises(InputError, match="'bert-base' is no folder of this project.*hf://owner"):
+        load_tokenizer(settings_for("bert-base"), TEXTS)
+
+
 def test_exact_gelu_survives(random_encoder, tmp_path):
     tokenizer = load_tokenizer(settings_for("tiny"), TEXTS, list)
     save_encoder(tmp_path, random_encoder, tokenizer)
