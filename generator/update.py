@@ -110,17 +110,17 @@ def update(
         shutil.rmtree(project / STAGED, ignore_errors=True)  # Of one not planned to the end.
     with tempfile.TemporaryDirectory() as private:
         plan, contents = prepare(root, project, to, from_, Path(private).resolve())
-        if check:
+        if check or not (plan.writes or plan.deletes):
             print(describe(project, plan, done=False))
-            return not (plan.writes or plan.deletes)
         if not plan.writes and not plan.deletes:
-            print(f"{project.name} is up to date: version {plan.new}.")
-            marked = find_marked(project)
+            marked = find_marked(project)  # of an earlier update
             for name in marked:
                 print(
-                    f"  CONFLICT {name}: choose between the lines that <<<<<<< and >>>>>>> enclose."
+                    f"  CONFLICT {name}: choose between what <<<<<<<, ======= and >>>>>>> enclose"
                 )
             return not marked
+        if check:
+            return False
         stage_plan(project, plan, contents)
     return carry_out(project, plan)
 

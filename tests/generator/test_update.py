@@ -189,11 +189,12 @@ def test_a_file_in_the_way_is_in_conflict_and_kept(
     text = (project / name).read_bytes()
     assert b"<<<<<<< yours\nmine\n=======\n" in text and new_text[name] in text
     assert (project / REPLACED / old.label / name).read_bytes() == before[name]
-    with pytest.raises(SystemExit) as ending:
-        app(["update", str(project)])
-    assert ending.value.code == 1
-    said = capsys.readouterr().out
-    assert "is up to date" in said and f"CONFLICT {name}: choose between the lines" in said
+    for more in ([], ["--check"]):
+        with pytest.raises(SystemExit) as ending:
+            app(["update", str(project), *more])
+        assert ending.value.code == 1
+        said = capsys.readouterr().out
+        assert "is up to date" in said and f"CONFLICT {name}: choose between what" in said
 
 
 @pytest.mark.parametrize("moment", ["staging", "plan", "first copy", "first file", "last file"])
