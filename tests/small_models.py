@@ -76,7 +76,7 @@ class Counted:
     def __len__(self) -> int:
         return self.count
 
-    def check_keys(self, model: keras.Model) -> None:
+    def check_keys(self, model: keras.Model, all_read: bool = True) -> None:
         pass
 
 

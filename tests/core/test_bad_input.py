@@ -66,7 +66,10 @@ BAD_COMMANDS = {
         "--optimizers.schedule = 'steps'",
         "'linear', 'cosine'",
     ),
-    "run name with a folder": ("train.py --run_name a/b/c", "--run_name = 'a/b/c'"),
+    "run name with a folder": (
+        "train.py --run_name a/b/c",
+        "goes on with it): write letters, digits, _, - and ., and at most one / between them",
+    ),
     "one fold": (
         "train.py --folds.count 1",
         "--folds.count = '1'",
@@ -415,6 +418,19 @@ def test_nothing_to_learn(process, case, tmp_path, subtests):
 
 def test_labels_are_needed_to_evaluate(process, case):
     assert_refused(process, ("evaluate.py", "done", "plain.jsonl"), [case.PLAIN_REFUSED])
+
+
+def test_null_is_unknown(process, case, tmp_path):
+    """Hosts, and tables with empty cells, write null for the gold of a file to predict."""
+    [name] = case.PLAIN_REFUSED.split('"')[1:2]
+    plain, null = tmp_path / "plain.jsonl", tmp_path / "null.jsonl"
+    plain.write_text(case.PLAIN, encoding="utf-8")
+    null.write_text(json.dumps({**json.loads(case.PLAIN), name: None}) + "\n", encoding="utf-8")
+    for file in (plain, null):
+        done = process.run("predict.py", "done", file, file.with_suffix(".out"))
+        assert done.code == 0, done.err
+    assert plain.with_suffix(".out").read_bytes() == null.with_suffix(".out").read_bytes()
+    assert_refused(process, ("evaluate.py", "done", null), ["line 1: ", f'"{name}"'])
 
 
 def test_keys_that_nothing_reads_are_warned_of(process, case, tmp_path):

@@ -207,6 +207,9 @@ def test_keys_are_compared_with_the_model():
     assert "missing keys ['segment_ids']" in str(caught.value)
     assert "no input reads ['example']" in str(caught.value)
     assert "Numbers" in str(caught.value)
+    make().check_keys(model_of("example"), all_read=False)
+    with pytest.raises(InputError, match=r"missing keys \['gold'\]"):
+        make().check_keys(model_of("example", "gold"), all_read=False)
 
 
 def test_types_are_compared_with_the_model():

@@ -9,19 +9,21 @@ import types
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from projects import bake_project, check_records, flags, further, run, shorten
-from small_models import make_training
+from small_models import Examples, build_models, make_settings, make_training
 
 from core.base.errors import InputError
 from core.base.files import read_json, write_json
 from core.base.settings import CoreSettings
+from core.prediction.predictor import Predictor
 from core.runs.checkpoints import Position, restore_checkpoint, save_checkpoint
 from core.runs.finishing import explain_still_score
 from core.runs.manifest import check_files
 from core.runs.run import Run
 from core.runs.scores import read_scores
 from core.scores import keep
-from core.scores.evaluation import Evaluation
+from core.scores.evaluation import DevScorer, Evaluation
 from core.scores.evaluator import Evaluator
 from core.scores.keep import keep_scores
 from core.step import Models
@@ -39,6 +41,16 @@ def make_evaluator(folder, score_dev=None) -> Evaluator:
     settings = CoreSettings.model_construct(evaluate_steps=0, patience=0, seed=1)
     models, scorer = Models(model, model, model), types.SimpleNamespace(score_dev=score_dev)
     return Evaluator(make_training(settings, models, Batches(), Run(folder), scorer))
+
+
+def test_an_input_that_dev_batches_lack_is_named_before_a_training():
+    """An array that needs gold, as an input of both models: batches of dev have no gold."""
+    models, unlabelled = build_models(), Examples()
+    predictor = Predictor([models.inference], tf.distribute.get_strategy())
+    DevScorer(predictor, unlabelled, make_settings())
+    unlabelled.make_batch = lambda positions, length: {"labels": unlabelled.labels[positions]}
+    with pytest.raises(InputError, match=r"the inference model: missing keys \['token_ids'\]"):
+        DevScorer(predictor, unlabelled, make_settings())
 
 
 def test_a_better_scoring_forgets_the_scores_of_other_files(tmp_path):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import tracemalloc
+import types
 from collections import Counter
 from types import SimpleNamespace
 
@@ -418,7 +419,7 @@ def test_training_records_are_scored_by_what_dev_has_tuned():
             scores = {**numbers, "file": "a", "per_label": {}}
             return Evaluation(scores, [batches.batch_size], ["b"])
 
-    scorer = Scorer(None, dev, None)
+    scorer = Scorer(types.SimpleNamespace(models=[]), dev, None)
     assert prepared(make_settings(), None, (), train, scorer).scorer is scorer
     for most, count in ((5, 5), (500, 6)):  # never more than dev has
         settings = make_settings(regularization={"curve_records": most})

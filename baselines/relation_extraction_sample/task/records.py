@@ -50,7 +50,7 @@ def read_examples(path: str | Path, require_triples: bool = True) -> Sequence[Ex
 def read_example(record: dict, line: int, require_triples: bool) -> Example:
     """Check one record."""
     text = read_field(record, "text", str)
-    wanted = require_triples or "triples" in record
+    wanted = require_triples or record.get("triples") is not None  # null: unknown
     items = read_field(record, "triples", list) if wanted else []
     triples = tuple(dict.fromkeys(read_triple(item, text) for item in items))
     annotated = read_annotated(record, [triple.predicate for triple in triples])

@@ -10,11 +10,8 @@ class RotaryPositionEmbedding(keras.layers.Layer):
     """Rotate each pair of features by an angle that grows with the position (RoPE).
 
     The product of two rotated vectors depends only on the distance of their positions:
-    RoPE(q, i) . RoPE(k, j) = Re(sum_n q_n conj(k_n) e^{i (i - j) t_n}), t_n = base^(-2n/size).
+    RoPE(q, i) . RoPE(k, j) = Re(sum_n q_n conj(k_n) e^{i (i - j) t_n}), t_n = 10000^(-2n/size).
     Source: Su et al. 2021, https://arxiv.org/abs/2104.09864.
-
-    Args:
-        base: the slowest rotation has a period of about `2 pi base` positions.
 
     Example: equal vectors at distance 1 have the same product, wherever they are.
 
@@ -24,15 +21,11 @@ class RotaryPositionEmbedding(keras.layers.Layer):
     True
     """
 
-    def __init__(self, base: float = 10000.0, **kwargs) -> None:
-        super().__init__(**kwargs)
-        self.base = base
-
     def call(self, inputs) -> keras.KerasTensor:
         """Rotate `inputs` of shape `[batch, length, size]`, `size` even."""
         length, size = ops.shape(inputs)[1], inputs.shape[-1]
         positions = ops.cast(ops.arange(length), "float32")[:, None]
-        speeds = self.base ** (-2.0 * np.arange(size // 2) / size)
+        speeds = 10000.0 ** (-2.0 * np.arange(size // 2) / size)
         angles = positions * speeds.astype("float32")
         angles = ops.reshape(ops.stack([angles, angles], axis=-1), (length, size))
         cosine = ops.cast(ops.cos(angles), inputs.dtype)
@@ -40,6 +33,3 @@ class RotaryPositionEmbedding(keras.layers.Layer):
         first, second = ops.unstack(ops.reshape(inputs, (-1, length, size // 2, 2)), axis=-1)
         quarter_turn = ops.reshape(ops.stack([-second, first], axis=-1), (-1, length, size))
         return inputs * cosine + quarter_turn * sine
-
-    def get_config(self) -> dict:
-        return {**super().get_config(), "base": self.base}

@@ -45,10 +45,15 @@ class DevScorer:
         predictor: runs the inference model.
         batches: of dev, without labels; its `examples` have them.
         settings: of the project.
+
+    Raises:
+        InputError: batches without labels lack what the model reads.
     """
 
     def __init__(self, predictor: Any, batches: Any, settings: Any) -> None:
         self.predictor, self.batches, self.settings = predictor, batches, settings
+        for model in predictor.models:
+            batches.check_keys(model, all_read=False)
 
     def score_dev(self) -> Evaluation:
         """Return the scores of dev, with the thresholds that are best for it."""

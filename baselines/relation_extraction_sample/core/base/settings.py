@@ -99,9 +99,7 @@ class CoreSettings(BaseSettings):
     devices: DeviceTable = Field(default_factory=DeviceTable, description="how they are used")
 
     run_name: str = Field(
-        "default",
-        pattern=r"^([\w.-]*\w[\w.-]*/)?[\w.-]*\w[\w.-]*$",  # perhaps in a folder of several runs
-        description="the run is runs/<run_name>; the same name again goes on with it",
+        "default", description="the run is runs/<run_name>; the same name again goes on with it"
     )
     overwrite: bool = Field(False, description="replace a run of the same name")
 
@@ -112,6 +110,14 @@ class CoreSettings(BaseSettings):
         known = [*STRATEGIES, *declared("STRATEGIES")]
         if name not in known:
             raise ValueError(f"choose one of {', '.join(known)}")
+        return name
+
+    @field_validator("run_name")
+    @classmethod
+    def check_run_name(cls, name: str) -> str:
+        """Refuse what is no name of a folder in runs/, or in a folder of several runs there."""
+        if not re.fullmatch(r"([\w.-]*\w[\w.-]*/)?[\w.-]*\w[\w.-]*", name):
+            raise ValueError("write letters, digits, _, - and ., and at most one / between them")
         return name
 
     @model_validator(mode="after")

@@ -150,11 +150,12 @@ class Feeding:
         except tf.errors.OpError as error:
             raise self.failure or error from None
 
-    def check_keys(self, model: "keras.Model") -> None:
-        """Compare the keys and types of a batch with the inputs of the model.
+    def check_keys(self, model: "keras.Model", all_read: bool = True) -> None:
+        """Compare the keys and types of a batch with the inputs of a model.
 
         Raises:
-            InputError: names the missing keys and those that no input reads, or another type.
+            InputError: names the missing keys, with `all_read` also those that no input reads, or
+                another type.
         """
         positions, length = self.first_batch(None)
         batch = self.make_batch(np.resize(positions, self.batch_size), length)
@@ -162,15 +163,15 @@ class Feeding:
         for name in keys & wanted.keys():
             if (kind := batch[name].dtype.name) != wanted[name]:
                 raise InputError(
-                    f"{name} is {kind} in make_batch, and its keras.Input is {wanted[name]}: make "
-                    f"both {wanted[name]}."
+                    f"{name} is {kind} in make_batch, and its keras.Input is {wanted[name]}: give "
+                    "both the same type."
                 )
-        if keys != wanted.keys():
+        missing, unread = sorted(wanted.keys() - keys), sorted(keys - wanted.keys())
+        if missing or (unread and all_read):
             raise InputError(
-                f"the batches of {type(self).__name__} don't fit the model: missing keys "
-                f"{sorted(wanted.keys() - keys)}, keys that no input reads "
-                f"{sorted(keys - wanted.keys())}; make "
-                "make_batch and the names of the inputs agree."
+                f"the batches of {type(self).__name__} don't fit the {model.name} model: missing "
+                f"keys {missing}, keys that no input reads {unread}; make make_batch and the names "
+                "of the inputs agree."
             )
 
     def read_file(self, path: str, labelled: bool) -> Sequence[Any]:

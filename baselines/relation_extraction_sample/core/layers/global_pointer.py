@@ -30,7 +30,7 @@ class Pointer(keras.layers.Layer):
         if head_size % 2:
             raise ValueError(f"head_size must be even, got {head_size}.")
         self.heads, self.head_size, self.rotary = heads, head_size, rotary
-        self.rotation = RotaryPositionEmbedding(dtype=self.dtype_policy, name="rotation")
+        self.rotation = RotaryPositionEmbedding(dtype=self.dtype_policy.name, name="rotation")
         # Without weights it may stay unbuilt, and `fit` on replicas fails on unbuilt layers.
         self.rotation.built = True
 

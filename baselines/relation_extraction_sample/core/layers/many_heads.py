@@ -42,7 +42,7 @@ class ManyHeadsLoss(SparseMultilabelLoss):
                 2, and gain nothing.
             padding_mask, spans: what `PairScores` made the scores with.
         """
-        if len(parts or ()) > 2 and pays(labels.shape[1]):
+        if len(parts or ()) == 4 and parts[0].shape[1] == 1 and pays(labels.shape[1]):
             possible = possible_pairs(padding_mask, spans)
             return loss_of_heads(parts, possible, labels, head_weight)
         return super().call(scores, labels, head_weight)

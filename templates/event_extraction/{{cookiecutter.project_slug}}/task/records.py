@@ -89,7 +89,7 @@ def read_example(record: dict, line: int, require_events: bool) -> Example:
     """Check one record."""
     text = read_field(record, "text", str)
     events = []
-    if require_events or "events" in record:
+    if require_events or record.get("events") is not None:  # null: unknown
         events = [read_event(item, text) for item in read_field(record, "events", list)]
     return Example(read_id(record), text, tuple(dict.fromkeys(events)), line)
 

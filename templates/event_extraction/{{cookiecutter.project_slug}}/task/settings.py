@@ -25,9 +25,9 @@ class Settings(WindowSettings):
         "gplinker", description="gplinker: spans may overlap; crf: one tag for each token"
     )
     pointer: Literal["efficient", "plain"] = Field(
-        "efficient", description="efficient: few weights a head; plain: its own query and key"
+        "efficient", description="efficient: heads share query and key; plain: each has its own"
     )
-    pointer_size: int = Field(64, ge=2, multiple_of=2, description="query and key of a pointer")
+    pointer_size: int = Field(64, ge=2, multiple_of=2, description="size of the queries and keys")
     crf_learning_rate: float = Field(
         1e-2, gt=0, description="peak learning rate of the CRF's transitions"
     )

@@ -8,9 +8,7 @@ from tokenizers import Tokenizer
 
 from core.base.files import project_path
 from core.batches import Batch, pad
-from core.data.records import (
-    Span,
-)
+from core.data.records import Span
 from core.data.tokens import Window
 from core.windows import WindowGenerator
 from task.records import Entity, Example, read_examples
@@ -51,8 +49,8 @@ class EntityGenerator(WindowGenerator):
 
     def measure(self) -> None:
         """Give the labels of all batches one width: a static shape, of which no axis is empty."""
-        cells = self.labels if self.tagger == "pointer" else []
-        self.pairs = max([1, *(len(spans) for label in cells for spans in label.values())])
+        windows = self.labels if self.tagger == "pointer" else []
+        self.pairs = max([1, *(len(spans) for label in windows for spans in label.values())])
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         batch = self.encoder_batch(positions, length)
@@ -94,11 +92,15 @@ def tag_labels(entities: Iterable[Entity], window: Window, types: Sequence[str])
     0 is outside, 1 + 2 n begins type n, 2 + 2 n continues it.
     Of entities that overlap the first is kept; of entities that start together, the longest.
     """
-    taught = {(span[0], -span[1], kind) for kind, span in taught_spans(entities, window, types)}
+
+    def longest_first(taught: tuple[int, Span]) -> tuple:
+        kind, (first, last) = taught
+        return first, -last, kind
+
     tags, free = np.zeros(len(window), np.int32), 0
-    for first, minus_last, kind in sorted(taught):
+    for kind, (first, last) in sorted(taught_spans(entities, window, types), key=longest_first):
         if first >= free:
-            free = 1 - minus_last  # the token after the span
+            free = last + 1
             tags[first:free] = 2 + 2 * kind
             tags[first] = 1 + 2 * kind
     return tags

@@ -61,7 +61,8 @@ def predict_entities(
         predictor: of the inference models.
         generator: of the examples, `labels=False`.
         flat: of entities that overlap only the best is kept, as always in CoNLL files.
-        keep_all: False: `BestCandidates` limits their number; for dev.
+        keep_all: keep every candidate; False: `BestCandidates` limits their number, as dev needs
+            before there is a threshold.
         progress: title of the progress bar; empty: none.
     """
     decode_one = decode_tags if generator.tagger == "crf" else decode_spans
@@ -72,7 +73,8 @@ def predict_entities(
     best = BestCandidates(generator, keep_all)
     for example, scored in decode_windows(predictor, generator, decode, progress):
         best.add(example.id, snap_to_tokens(scored, example.tokens) if example.tokens else scored)
-    merged, flat = best.kept(), flat or generator.tagger == "crf"  # windows may disagree
+    merged = best.kept()
+    flat |= generator.tagger == "crf"  # two windows may disagree
     return {e.id: rank(merged[e.id], flat or e.tokens is not None) for e in generator.examples}
 
 
@@ -178,4 +180,4 @@ def tagged_entities(tags: np.ndarray, window: Window, types: Sequence[str]) -> d
 
 def keep_entities(candidates: Candidates, thresholds: Thresholds) -> dict[Id, Scored]:
     """Return the entities of each record that are predicted."""
-    return {name: found.above(thresholds) for name, found in candidates.items()}
+    return {record: found.above(thresholds) for record, found in candidates.items()}

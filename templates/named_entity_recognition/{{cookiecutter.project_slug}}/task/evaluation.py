@@ -40,16 +40,16 @@ def evaluate(
     """
     facts: dict = {**name_file(path), "records": len(examples)}
     if thresholds is None:
-        one, own = tune_thresholds(
+        one, per_type = tune_thresholds(
             examples, candidates, settings.threshold == "per_type", settings.beta
         )
-        thresholds = defaultdict(lambda: one, own)
-        facts |= {"threshold": one, "thresholds": own}
-        if not own:  # else no point of the curve is the chosen one
+        thresholds = defaultdict(lambda: one, per_type)
+        facts |= {"threshold": one, "thresholds": per_type}
+        if not per_type:  # thresholds of types are no point of the curve, which has only one
             ranked, hits, gold = list_candidates(examples, candidates)
             facts["precision_recall"] = precision_recall(ranked.tolist(), hits.tolist(), gold, one)
     predictions = keep_entities(candidates, thresholds)
-    entities = {name: [entity for entity, _ in scored] for name, scored in predictions.items()}
+    entities = {record: [entity for entity, _ in scored] for record, scored in predictions.items()}
     return Evaluation(
         scores={**facts, **score(examples, entities, settings.beta)},
         predictions=prediction_records(examples, predictions),
@@ -84,7 +84,7 @@ def monitor_of(settings: Settings) -> str:
 
 
 def name_score(settings: Settings) -> str:
-    """Return the name of that score in words."""
+    """Return how that score is called where it is printed."""
     return "F1" if settings.beta == 1 else f"F{settings.beta:g}"
 
 

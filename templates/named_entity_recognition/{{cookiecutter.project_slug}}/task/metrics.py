@@ -32,7 +32,8 @@ def score(
 
     Returns:
         Micro precision, recall and F1, and `f_beta` where beta is not 1; `per_type`, the same for
-        each type, `macro_f1`, the mean over the types, and `overlap` for each of `OVERLAPS`.
+        each type, `macro_f1`, the mean over the types
+        that are gold or predicted, and `overlap` for each of `OVERLAPS`.
     """
     overlaps = {how: np.zeros(3) for how in OVERLAPS}
     matches = []
@@ -43,11 +44,11 @@ def score(
             overlaps[how] += match_overlaps(gold.entities, found, how)
     total = sum((counts for own in matches for counts in own.values()), np.zeros(3, int))
     correct, predicted, gold_count = total
-    best = {"f_beta": float(f_beta(correct, predicted, gold_count, beta)), "beta": beta}
+    weighted = {"f_beta": float(f_beta(correct, predicted, gold_count, beta)), "beta": beta}
     types = score_types(matches)
     return {
         **precision_recall_f1(*total),
-        **(best if beta != 1 else {}),
+        **(weighted if beta != 1 else {}),
         "macro_f1": sum(own["f1"] for own in types.values()) / max(len(types), 1),
         "per_type": types,
         "overlap": {how: precision_recall_f1(*counts) for how, counts in overlaps.items()},
@@ -70,14 +71,12 @@ def list_candidates(
 
     Of overlapping candidates only the best is kept, where a record is flat.
     """
-    everything = defaultdict[str, float](lambda: -np.inf)
-    rows = [
-        (value, entity in right)
-        for gold in golds
-        if gold.id in candidates
-        for right in [set(gold.entities)]
-        for entity, value in candidates[gold.id].above(everything)
-    ]
+    no_threshold = defaultdict[str, float](lambda: -np.inf)
+    rows: list[tuple[float, bool]] = []
+    for gold in golds:
+        right = set(gold.entities)
+        ranked = candidates[gold.id].above(no_threshold) if gold.id in candidates else []
+        rows += [(value, entity in right) for entity, value in ranked]
     scores, hits = zip(*rows, strict=True) if rows else ((), ())
     gold_count = sum(len(set(gold.entities)) for gold in golds)
     return np.array(scores), np.array(hits, bool), gold_count
@@ -91,7 +90,7 @@ def tune_thresholds(
     Args:
         golds: the records with their entities.
         candidates: record id -> every candidate entity with its score from 0 to 1.
-        per_type: tune one type after the other, see `tune_types`; else single types have none.
+        per_type: tune one type after the other, see `tune_types`; False: single types have none.
         beta: 1 weighs precision as recall.
     """
     # With one threshold it makes no difference whether overlaps are resolved before or after it.

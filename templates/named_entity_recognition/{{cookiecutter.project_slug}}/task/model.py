@@ -42,12 +42,13 @@ def build_models(encoder: keras.Model, types: int, settings: Settings) -> Models
 def add_pointer(hidden, mask, types: int, settings: Settings) -> tuple:
     """Return outputs, scores `[batch, types, length, length]`, labels and the loss of a pointer."""
     pointer = POINTERS[settings.pointer](types, settings.pointer_size, name="span_pointer")
-    # All scores of long texts are large. So the inference model returns their parts, of which
-    # `select_spans` computes the scores of one head after the other.
+    # `scores` is for the loss. All scores of long texts are large, so the inference model returns
+    # their parts, and `best_spans` computes the scores of one head after the other from these: a
+    # change of the scores belongs into the pointer, or into `pair_scores`.
     parts = pointer(hidden)
     scores = PairScores(name="span_scores")(parts, mask)
     labels = keras.Input((types, None, 2), dtype="int32", name="span_labels")
-    # `SparseMultilabelLoss`; a faster way to compute it needs to know what scores are made of.
+    # The value of `SparseMultilabelLoss`; on a CPU it is computed from `parts`, which is faster.
     loss = ManyHeadsLoss(dtype="float32", name="span_loss")
     losses = {loss.name: loss(scores, labels, parts=parts, padding_mask=mask)}
     return {"span": parts, "mask": mask}, scores, labels, losses

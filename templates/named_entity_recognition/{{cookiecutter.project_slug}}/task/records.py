@@ -102,9 +102,9 @@ def read_example(record: dict, line: int, required: bool) -> Example:
     if record.get("entities") is not None and record.get(name):
         raise InputError(f'"entities" and "{name}" both hold entities: keep one of them.')
     found: set[Entity] = set()
-    if "entities" not in record and name in record:
+    if record.get("entities") is None and name in record:
         found = {read_doccano_label(item, text) for item in read_field(record, name, list)}
-    elif required or "entities" in record:
+    elif required or record.get("entities") is not None:
         found = {read_entity(item, text) for item in read_field(record, "entities", list)}
     return Example(read_id(record), text, tuple(sorted(found)), None, line)
 

@@ -15,12 +15,12 @@ class Settings(WindowSettings):
 
     # model
     tagger: Literal["pointer", "crf"] = Field(
-        "pointer", description="pointer: entities may nest and overlap; crf: one tag a token"
+        "pointer", description="pointer: entities may nest and overlap; crf: one tag per token"
     )
     pointer: Literal["efficient", "plain"] = Field(
-        "efficient", description="efficient: few weights a head; plain: its own query and key"
+        "efficient", description="efficient: heads share query and key; plain: each has its own"
     )
-    pointer_size: int = Field(64, ge=2, multiple_of=2, description="query and key of a pointer")
+    pointer_size: int = Field(64, ge=2, multiple_of=2, description="size of the queries and keys")
     crf_learning_rate: float = Field(
         1e-2, gt=0, description="peak learning rate of the CRF's transitions"
     )
@@ -30,7 +30,9 @@ class Settings(WindowSettings):
         "one", description="tuned on dev for all types together, or for each type"
     )
     beta: float = Field(
-        1.0, gt=0, description="of F-beta, which decides; above 1 recall counts more"
+        1.0,
+        gt=0,
+        description="of F-beta, which chooses epoch and threshold; above 1 recall counts more",
     )
 
     conll: ConllTable = Field(default_factory=ConllTable, description="how columns are read")

@@ -56,7 +56,7 @@ def read_examples(path: str | Path, require_answers: bool = True) -> Sequence[Ex
 def read_example(record: dict, line: int, require_answers: bool) -> Example:
     """Check one record."""
     question, context = (read_field(record, name, str) for name in ("question", "context"))
-    required = require_answers or "answers" in record
+    required = require_answers or record.get("answers") is not None  # null: unknown
     answers = read_field(record, "answers", list) if required else []
     texts = read_field(record, "answer_texts", list) if "answer_texts" in record else []
     if not all(isinstance(text, str) and text.strip() for text in texts):

@@ -16,7 +16,7 @@ class Settings(WindowSettings):
     pointer: Literal["efficient", "plain"] = Field(
         "efficient", description="efficient: also scores starts and ends; plain: only pairs"
     )
-    pointer_size: int = Field(64, ge=2, multiple_of=2, description="query and key of the pointer")
+    pointer_size: int = Field(64, ge=2, multiple_of=2, description="size of the queries and keys")
     label_smoothing: float = Field(
         0.0, ge=0, lt=1, description="fraction of the loss that all possible pairs share; 0: off"
     )

@@ -13,9 +13,9 @@ class Settings(WindowSettings):
     task: ClassVar[str] = "Relation extraction"
 
     pointer: Literal["efficient", "plain"] = Field(
-        "efficient", description="efficient: few weights a head; plain: its own query and key"
+        "efficient", description="efficient: heads share query and key; plain: each has its own"
     )
-    pointer_size: int = Field(64, ge=2, multiple_of=2, description="query and key of a pointer")
+    pointer_size: int = Field(64, ge=2, multiple_of=2, description="size of the queries and keys")
     entity_heads: Literal["shared", "per_predicate"] = Field(
         "shared", description="per_predicate where records are annotated for some predicates only"
     )

@@ -192,6 +192,8 @@ def read_example(record: dict, line: int, require_labels: bool, settings: Settin
 
 def read_labelled(record: dict, line: int, require_labels: bool) -> Example:
     """Check one record that has labels, or is to get them."""
+    # Hosts, and tables with empty cells, write null for what is unknown.
+    record = {name: value for name, value in record.items() if value is not None}
     identity = read_id(record)
     if isinstance(record.get("label"), bool):
         record = {**record, "label": str(record["label"]).lower()}  # as JSON writes it
