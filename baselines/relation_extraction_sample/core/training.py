@@ -80,8 +80,7 @@ class Training:
     def prepare(self) -> None:
         """Let every extra of this project change what it is for, before the model is compiled."""
         self.batches.check_keys(self.models.training)
-        lengths = len(self.batches.boundaries)
-        choose_programs(self.settings, self.last_step, lengths)
+        choose_programs(self.settings, self.last_step, len(self.batches.boundaries))
         self.optimizer_options["xla"] = bool(self.settings.devices.xla)
         if is_chief():
             print(describe_devices(self.settings, self.strategy.num_replicas_in_sync))
