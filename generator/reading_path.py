@@ -5,8 +5,8 @@ defined on the path, or has a row in the glossary.
 """
 
 import ast
+import functools
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 from generator import InputError
@@ -55,11 +55,16 @@ def module_of(name: str) -> str:
     return name.removesuffix(".py").replace("/", ".")
 
 
-def imports_of(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield `(module, name)` for each name that a file imports from a module."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom):
-            yield from ((node.module or "", alias.name) for alias in node.names)
+def imports_of(path: Path) -> list[tuple[str, str]]:
+    """Return `(module, name)` for each name that a file imports from a module."""
+    return imports_in(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def imports_in(text: str) -> list[tuple[str, str]]:
+    """Return what `imports_of` says of a file with this text."""
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+    return [(node.module or "", alias.name) for node in nodes for alias in node.names]
 
 
 def outside_names(root: Path, template: str) -> dict[str, str]:
@@ -125,7 +130,9 @@ def glossary_list(root: Path, template: str, key: str) -> str:
     rows, sources = [], outside_names(root, template)
     for names, entry in glossary(root, template):
         places = ", ".join(
-            f"`{module}`" for module in entry["modules"] if is_used(root, template, module)
+            f"`{module}`"
+            for module in entry["modules"]
+            if any(is_in(source, [module]) for source in sources.values())
         )
         if key == "text":
             rows.append(f"- {places}: {entry[key]}")
@@ -135,11 +142,6 @@ def glossary_list(root: Path, template: str, key: str) -> str:
         else:
             rows.append(f"- {places}（{'、'.join(f'`{name}`' for name in names)}）：{entry[key]}")
     return "\n".join(rows)
-
-
-def is_used(root: Path, template: str, module: str) -> bool:
-    """Tell whether the path of a project uses a file, or one of a folder."""
-    return any(is_in(source, [module]) for source in outside_names(root, template).values())
 
 
 def meaning(root: Path, template: str, source: str, name: str) -> str:

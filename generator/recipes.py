@@ -1,5 +1,6 @@
 """From a recipe of baselines.toml to a project: permanent, or in build/ with its data."""
 
+import json
 import os
 import shlex
 import shutil
@@ -11,7 +12,7 @@ import tomlkit
 from tomlkit.items import Table
 
 from generator import InputError
-from generator.bake import MADE_BY_RUNS, bake, read_answers
+from generator.bake import MADE_BY_RUNS, bake, load_baking, read_answers
 from generator.baselines import ENCODER, Baseline, own_encoder
 from generator.data_sets.convert import get_data_set
 from generator.data_sets.registry import SPLITS, find_data_set
@@ -219,20 +220,47 @@ def describe_next(baseline: Baseline, project: Path) -> str:
 class CodeHashes:
     """The hashes of the templates' current code.
 
-    Code depends only on template and extras, and the default of `extras` on the encoder. One
-    project is baked for each combination.
+    Code depends only on template and extras, and the default of `extras` on the encoder. So one
+    project of each template is baked, with all extras, and those of a baseline are looked at.
     """
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root, self.baking = root, load_baking(root / "templates")
+        self.folder = tempfile.TemporaryDirectory()
+        self.whole: dict[str, Path] = {}
         self.known: dict[tuple[str, ...], str] = {}
 
     def find(self, baseline: Baseline) -> str:
         """Return the hash of a baseline's code."""
-        answers = {k: v for k, v in baseline.answers.items() if k in ("encoder", "extras")}
-        key = (baseline.template, *answers.values())
+        key = (baseline.template, *self.extras_of(baseline))
         if key not in self.known:
+            left_out = {*self.baking.known_extras()} - {*key[1:]}
+
+            def is_unwanted(folder: str, names: list[str]) -> set[str]:
+                return left_out & {*names} if Path(folder).name == "extras" else set()
+
             with tempfile.TemporaryDirectory() as folder:
-                project = bake(self.root / "templates" / key[0], Path(folder), answers)
+                project = Path(folder, "project")
+                shutil.copytree(self.bake_whole(key[0]), project, ignore=is_unwanted)
                 self.known[key] = project_code_hash(project)
         return self.known[key]
+
+    def extras_of(self, baseline: Baseline) -> list[str]:
+        """Return the extras of a baseline; without an answer, the template's default."""
+        import jinja2
+
+        template = self.root / "templates" / baseline.template
+        questions = json.loads((template / "cookiecutter.json").read_text(encoding="utf-8"))
+        answers = {"encoder": questions["encoder"], **baseline.answers}
+        default = jinja2.Template(questions["extras"]).render(cookiecutter=answers)
+        return self.baking.chosen_extras(answers.get("extras", default), baseline.template)
+
+    def bake_whole(self, template: str) -> Path:
+        """Return a project of a template with all extras."""
+        if template not in self.whole:
+            parent = Path(self.folder.name, template)
+            parent.mkdir()
+            self.whole[template] = bake(
+                self.root / "templates" / template, parent, {"extras": "all"}
+            )
+        return self.whole[template]

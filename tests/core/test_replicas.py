@@ -37,12 +37,7 @@ VARIANTS = {
     },
 }
 MORE_REPLICAS = {
-    f"{word}_replicas": {
-        "strategy": "mirrored",
-        "devices.logical_devices": number,
-        "accumulation": 8 // number,
-    }
-    for word, number in {"four": 4, "eight": 8}.items()
+    "eight_replicas": {"strategy": "mirrored", "devices.logical_devices": 8},
 }
 # Several processes, on one machine here; they share nothing but what they tell each other.
 CLUSTERS = {
@@ -72,7 +67,7 @@ OF_TASK = {
     "seq2seq": ["two_workers", *(["one_replica_orbit"] if HAS_ORBIT else [])],
 }
 NAMES = [*VARIANTS, *MORE_REPLICAS, *CLUSTERS, *ORBIT]
-REPLICAS = {"two_replicas": 2, "four_replicas": 4, "eight_replicas": 8}
+REPLICAS = {"two_replicas": 2, "eight_replicas": 8}
 REPLICAS |= {"two_workers": 2, "two_workers_of_two": 4}
 
 pytestmark = pytest.mark.trains
