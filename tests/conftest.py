@@ -17,7 +17,7 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 # XLA does all that is its own; what LLVM does to the code for CPUs takes half of a compilation.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
-# Tests copy projects of hundreds of files, and remove them: in memory that takes a tenth of the time.
+# Tests copy projects of hundreds of files, and remove them: far faster in memory.
 # To look at what a test left, name a folder: TMPDIR=/tmp python -m pytest ...
 MEMORY, ENOUGH = Path("/dev/shm"), 8 * 2**30
 if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK | os.X_OK):
