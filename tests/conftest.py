@@ -1,6 +1,7 @@
 """What every test shares: the repository's root."""
 
 import atexit
+import gc
 import os
 import shutil
 import sys
@@ -90,6 +91,12 @@ def pytest_xdist_make_scheduler(config, log) -> ProjectScheduling:
     """Share the tests among the workers: what a module makes for a project is made once."""
     config.option.loadscopereorder = False  # in the order below, not the most tests first
     return ProjectScheduling(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Let Python look for garbage seldom, and not in what TensorFlow and Keras have made so far."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items) -> None:

@@ -849,7 +849,7 @@ def test_the_shipped_project_is_sound(project):
     # The model has its own size in one task; it is smaller in the others, which share the checks.
     # In that task it also starts interpreters, as users do: forks show the rest.
     small = ["--tiny_layers", "1", "--tiny_width", "32", "--buckets", "2"]
-    whole = template_of(project) == "relation_extraction"
+    whole = template_of(project) == "text_classification"
     done = run_check(project, *([] if whole else small), anew=whole)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr and "UserWarning" not in done.stderr

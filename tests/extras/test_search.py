@@ -16,7 +16,7 @@ import pytest
 from browser import dump, needs_chromium, open_page
 from forked_scripts import run_together
 from project_process import ProjectProcess
-from projects import ENVIRONMENT, bake_project, flags, run, shorten
+from projects import ENVIRONMENT, bake_project, flags, further, run, shorten
 from pydantic_settings import BaseSettings, CliApp
 
 from core.base.files import read_json
@@ -601,7 +601,9 @@ def test_a_real_training_is_stopped_by_any_loop(pruner, tmp_path):
 
 
 @pytest.mark.trains
-@pytest.mark.parametrize("template", ["pretraining", "text_classification"])
+@pytest.mark.parametrize(
+    "template", further(["pretraining", "text_classification"], "text_classification")
+)
 def test_real_trainings(template, tmp_path):
     """One trial that reports its scorings, and one further seed of it and of the default."""
     project = bake_project(template, tmp_path, "comparison, search")

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
-from projects import run
+from projects import further, run
 from test_bake import contents, copy_repository, run_without_questions
 
 from generator import InputError
@@ -108,7 +108,12 @@ def with_commit(project: Path, commit: str, address: str = "") -> None:
 # --------------------------------------------------------------------------- real versions
 
 
-@pytest.mark.parametrize("template", ["relation_extraction", "text_classification", "seq2seq"])
+@pytest.mark.parametrize(
+    "template",
+    further(
+        ["relation_extraction", "text_classification", "seq2seq"], "relation_extraction", "seq2seq"
+    ),
+)
 def test_an_update_is_a_fresh_project_with_the_changes_of_its_owner(
     template: str, versions, rendered, tmp_path: Path, capsys
 ) -> None:
