@@ -98,6 +98,7 @@ def test_all_end_when_the_launcher_is_killed(tmp_path):
     command = [sys.executable, LAUNCH, "--workers", "2", tmp_path / "worker.py", tmp_path / "lock"]
     launched = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True)
     assert {launched.stdout.readline() for _ in range(2)} == {"[0] locked\n", "[1] locked\n"}
+    time.sleep(0.5)  # what ends the workers is told of each once it has begun
     launched.send_signal(signal.SIGKILL)
     launched.wait()
     until = time.monotonic() + 20
