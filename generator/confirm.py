@@ -31,8 +31,8 @@ RUN_NAME = "first_steps"
 SAME_LOSS = 1e-4
 # For scores up to 1: a few records at a threshold may change.
 SAME_SCORE = 0.01
-# The instructions by which processors are known to round alike. Some trainings amplify rounding: in
-# a step of MPNet the state of one token may go either way, and grows tenfold in each layer.
+# With these instructions an Intel and an AMD processor gave the same digits. Some trainings amplify
+# rounding: in a step of MPNet the difference of one token grew tenfold from layer to layer.
 ALIKE = ("ONEDNN_MAX_CPU_ISA", "AVX2")
 
 
@@ -48,8 +48,8 @@ def confirm_baseline(
         encoder: a local folder with the encoder that the baseline names.
 
     Raises:
-        InputError: the baseline has no scores or no first steps, or the steps differ, also with
-            instructions that round alike on all processors.
+        InputError: the baseline has no scores or no first steps, or the steps differ with either
+            rounding.
     """
     [baseline] = find_baselines(root, [name])
     results = baseline.results(root)
@@ -113,7 +113,7 @@ def train_first_steps(
 
 @contextlib.contextmanager
 def rounding_alike() -> Iterator[None]:
-    """Let trainings use only instructions that round alike on all processors."""
+    """Let trainings use only the instructions of `ALIKE`."""
     variable, instructions = ALIKE
     before = os.environ.get(variable)
     os.environ[variable] = instructions

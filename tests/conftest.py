@@ -94,7 +94,7 @@ def pytest_xdist_make_scheduler(config, log) -> ProjectScheduling:
 
 
 def pytest_collection_finish() -> None:
-    """Let Python look for garbage seldom, and not in what TensorFlow and Keras have made so far."""
+    """Let Python look for garbage rarely, and not in what TensorFlow and Keras have made so far."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
 

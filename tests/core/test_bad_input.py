@@ -421,11 +421,12 @@ def test_labels_are_needed_to_evaluate(process, case):
 
 
 def test_null_is_unknown(process, case, tmp_path):
-    """Hosts, and tables with empty cells, write null for the gold of a file to predict."""
+    """Hosts, and tables with empty cells, write null for what a file to predict does not hold."""
     [name] = case.PLAIN_REFUSED.split('"')[1:2]
     plain, null = tmp_path / "plain.jsonl", tmp_path / "null.jsonl"
     plain.write_text(case.PLAIN, encoding="utf-8")
-    null.write_text(json.dumps({**json.loads(case.PLAIN), name: None}) + "\n", encoding="utf-8")
+    record = {**dict.fromkeys(set(case.FIELDS) - {"weight"}), **json.loads(case.PLAIN)}
+    null.write_text(json.dumps(record) + "\n", encoding="utf-8")
     for file in (plain, null):
         done = process.run("predict.py", "done", file, file.with_suffix(".out"))
         assert done.code == 0, done.err

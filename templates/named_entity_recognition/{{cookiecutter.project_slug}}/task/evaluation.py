@@ -45,7 +45,7 @@ def evaluate(
         )
         thresholds = defaultdict(lambda: one, per_type)
         facts |= {"threshold": one, "thresholds": per_type}
-        if not per_type:  # thresholds of types are no point of the curve, which has only one
+        if not per_type:  # the curve has one threshold for all types
             ranked, hits, gold = list_candidates(examples, candidates)
             facts["precision_recall"] = precision_recall(ranked.tolist(), hits.tolist(), gold, one)
     predictions = keep_entities(candidates, thresholds)
@@ -84,7 +84,7 @@ def monitor_of(settings: Settings) -> str:
 
 
 def name_score(settings: Settings) -> str:
-    """Return how that score is called where it is printed."""
+    """Return the name that is printed for this score."""
     return "F1" if settings.beta == 1 else f"F{settings.beta:g}"
 
 

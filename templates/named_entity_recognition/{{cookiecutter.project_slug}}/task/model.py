@@ -43,8 +43,8 @@ def add_pointer(hidden, mask, types: int, settings: Settings) -> tuple:
     """Return outputs, scores `[batch, types, length, length]`, labels and the loss of a pointer."""
     pointer = POINTERS[settings.pointer](types, settings.pointer_size, name="span_pointer")
     # `scores` is for the loss. All scores of long texts are large, so the inference model returns
-    # their parts, and `best_spans` computes the scores of one head after the other from these: a
-    # change of the scores belongs into the pointer, or into `pair_scores`.
+    # their parts, and `best_spans` computes the scores of one head after the other from these.
+    # Change the scores in the pointer or in `pair_scores`, which both use.
     parts = pointer(hidden)
     scores = PairScores(name="span_scores")(parts, mask)
     labels = keras.Input((types, None, 2), dtype="int32", name="span_labels")

@@ -58,7 +58,8 @@ def read_example(record: dict, line: int, require_answers: bool) -> Example:
     question, context = (read_field(record, name, str) for name in ("question", "context"))
     required = require_answers or record.get("answers") is not None  # null: unknown
     answers = read_field(record, "answers", list) if required else []
-    texts = read_field(record, "answer_texts", list) if "answer_texts" in record else []
+    written = record.get("answer_texts") is not None
+    texts = read_field(record, "answer_texts", list) if written else []
     if not all(isinstance(text, str) and text.strip() for text in texts):
         raise InputError(
             '"answer_texts" must be a list of strings that are not empty: leave it out where all '
