@@ -330,6 +330,17 @@ def test_many_heads_learn_the_same_one_after_another(random, mask, monkeypatch, 
         np.testing.assert_allclose(after, before, rtol=1e-5, atol=2e-6 * np.abs(before).max())
 
 
+def test_heads_with_queries_of_their_own_learn_from_the_scores(random, mask, monkeypatch):
+    """As those of a pointer that somebody has written: it returns four parts too."""
+    monkeypatch.setattr(one_pass, "MANY", HEADS)
+    queries, keys = random.normal(size=(2, BATCH, HEADS, LENGTH, SIZE)).astype("float32")
+    starts, ends = random.normal(size=(2, BATCH, HEADS, LENGTH)).astype("float32")
+    scores = random.normal(size=(BATCH, HEADS, LENGTH, LENGTH)).astype("float32")
+    labels, parts = draw_labels(random, mask), (queries, keys, starts, ends)
+    loss = many_heads.ManyHeadsLoss()(scores, labels, parts=parts, padding_mask=mask)
+    np.testing.assert_array_equal(loss, SparseMultilabelLoss()(scores, labels))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells the peak of memory")
 def test_many_heads_of_a_long_text_need_the_memory_of_one(random, monkeypatch):
     """The scores of 64 heads over 512 tokens have 67 MB, and a step kept some ten of such grids."""

@@ -237,6 +237,7 @@ def doccano(**fields) -> str:
     [
         doccano(label=[[0, 3, "PER"], [12, 16, "LOC"]], Comments=[]),
         doccano(labels=[[0, 3, "PER"], [12, 16, "LOC"]]),
+        doccano(label=[[0, 3, "PER"], [12, 16, "LOC"]], entities=None),
         doccano(
             entities=[
                 {"id": 1, "start_offset": 12, "end_offset": 16, "label": "LOC"},
