@@ -97,14 +97,15 @@ def conll_example(line: int, text: str, tokens: list[Span], chunks: list[Chunk])
 
 def read_example(record: dict, line: int, required: bool) -> Example:
     """Check one record, ours or doccano's."""
+    record = {name: value for name, value in record.items() if value is not None}  # null: unknown
     text = read_field(record, "data" if "data" in record and "text" not in record else "text", str)
     name = "labels" if "labels" in record and "label" not in record else "label"
-    if record.get("entities") is not None and record.get(name):
+    if "entities" in record and record.get(name):
         raise InputError(f'"entities" and "{name}" both hold entities: keep one of them.')
     found: set[Entity] = set()
-    if record.get("entities") is None and name in record:
+    if "entities" not in record and name in record:
         found = {read_doccano_label(item, text) for item in read_field(record, name, list)}
-    elif required or record.get("entities") is not None:
+    elif required or "entities" in record:
         found = {read_entity(item, text) for item in read_field(record, "entities", list)}
     return Example(read_id(record), text, tuple(sorted(found)), None, line)
 
