@@ -425,7 +425,8 @@ def test_null_is_unknown(process, case, tmp_path):
     [name] = case.PLAIN_REFUSED.split('"')[1:2]
     plain, null = tmp_path / "plain.jsonl", tmp_path / "null.jsonl"
     plain.write_text(case.PLAIN, encoding="utf-8")
-    record = {**dict.fromkeys(set(case.FIELDS) - {"weight"}), **json.loads(case.PLAIN)}
+    names = {"answer_texts", "text_b", "context", "group", "fold_group"}
+    record = {**dict.fromkeys({name} | names & {*case.FIELDS}), **json.loads(case.PLAIN)}
     null.write_text(json.dumps(record) + "\n", encoding="utf-8")
     for file in (plain, null):
         done = process.run("predict.py", "done", file, file.with_suffix(".out"))

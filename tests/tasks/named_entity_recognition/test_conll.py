@@ -253,6 +253,14 @@ def test_exports_of_doccano_say_the_same(content, tmp_path):
     assert found == [[("Ada", "PER"), ("Oslo", "LOC")]]
 
 
+@pytest.mark.parametrize("name", ["label", "labels", "entities"])
+def test_null_is_no_entity(name, tmp_path):
+    path = write(tmp_path, doccano(**{name: None}), "in.jsonl")
+    assert words(read_examples(path, settings(), False)) == [[]]
+    with pytest.raises(InputError, match='line 1: the field "entities" is missing'):
+        read_examples(path, settings())
+
+
 # --------------------------------------------------------------------- submission
 
 
