@@ -19,7 +19,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -358,6 +358,7 @@ def owners(name: str) -> str:
     return f"{', '.join(others)} and {last} have" if others else f"{last} has"
 
 
+@cache
 def declared_extras() -> dict[str, Any]:
     """Return name -> the `Extra` of declared.py, in the order in which they are asked."""
     return declared.read_extras(TEMPLATES / "extras")

@@ -27,6 +27,7 @@ from core.scores.evaluation import DevScorer, Evaluation
 from core.scores.evaluator import Evaluator
 from core.scores.keep import keep_scores
 from core.step import Models
+from extras.averaging.hooks import RunAverages
 
 
 class Batches:
@@ -36,9 +37,11 @@ class Batches:
         return 5
 
 
-def make_evaluator(folder, score_dev=None) -> Evaluator:
+def make_evaluator(folder, score_dev=None, steps: int = 0) -> Evaluator:
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    settings = CoreSettings.model_construct(evaluate_steps=0, patience=0, seed=1)
+    settings = CoreSettings.model_construct(
+        evaluate_steps=0, patience=0, seed=1, epochs=9, steps=steps
+    )
     models, scorer = Models(model, model, model), types.SimpleNamespace(score_dev=score_dev)
     return Evaluator(make_training(settings, models, Batches(), Run(folder), scorer))
 
@@ -111,6 +114,18 @@ def test_the_loss_on_dev_chooses_while_the_score_stands_still(
     [record] = (tmp_path / "predictions/dev.jsonl").read_text(encoding="utf-8").splitlines()
     assert json.loads(record)["id"] == kept
     assert len(computed) == losses
+
+
+@pytest.mark.parametrize("averaged, losses", [(False, 0), (True, 1)])
+def test_a_scoring_that_no_other_follows_asks_for_no_loss(tmp_path, monkeypatch, averaged, losses):
+    """It takes a graph of its own. An average that is scored at the end has to be compared."""
+    evaluator, computed = make_evaluator(tmp_path, steps=7), []
+    monkeypatch.setattr(evaluator, "dev_loss", lambda: computed.append(1) or 5.0)
+    evaluator.run.position.updates = 7
+    if averaged:
+        evaluator.training.kept_weights = RunAverages(evaluator.run, 1)
+    evaluator.keep_if_best(Evaluation({"f1": 0}, [{"id": 1}], []))
+    assert len(computed) == losses and (tmp_path / "best.weights.h5").is_file()
 
 
 def test_a_checkpoint_of_an_older_version_is_restored(tmp_path):

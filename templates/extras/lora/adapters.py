@@ -146,7 +146,9 @@ class Adapted(keras.layers.Layer):
     def shrink_kernel(self, base: str) -> None:
         """Store the kernel as whole numbers."""
         arrays = encode(self.product.as_matrix(np.asarray(self._kernel)).numpy(), base)
-        del self._kernel
+        self._untrack_variable(self._kernel)
+        # `del` would look for garbage in the whole process, 0.3 s for each layer.
+        super(keras.layers.Layer, self).__delattr__("_kernel")
         for name, array in arrays.items():
             options = {"dtype": str(array.dtype), "name": f"kernel_{name}", "autocast": False}
             weight = self.add_weight(array.shape, "zeros", trainable=False, **options)
