@@ -219,10 +219,10 @@ def our_step(family: str, folder: Path, precision: str) -> tuple[Callable[[], No
     import keras
 
     from core.base.settings import RecordSettings, with_tables
+    from core.devices.strategy import keep_freed_memory
     from core.encoders.encoder import encoder_inputs, hidden_states, load_encoder, load_tokenizer
     from core.exact.dropout import place_dropout
     from core.fast.adamw import AdamW
-    from core.fast.allocation import keep_freed_memory
     from core.step import TrainingModel
 
     keep_freed_memory()

@@ -124,7 +124,7 @@ def make_step(size: str, way: str) -> Callable[[int], None]:
     from core.base.settings import CoreSettings, with_tables
     from core.batches import DataGenerator
     from core.devices.precision import set_seed_and_precision
-    from core.fast.allocation import keep_freed_memory
+    from core.devices.strategy import keep_freed_memory
 
     class Texts(DataGenerator):
         """Random texts of the used tokens."""

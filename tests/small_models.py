@@ -18,6 +18,7 @@ from core.encoders import encoder as encoder_module
 from core.encoders.encoder import BertEncoder
 from core.optimizer import make_optimizer
 from core.runs.callbacks import Checkpoint
+from core.runs.checkpoints import restore_checkpoint
 from core.runs.run import Run
 from core.scores.evaluation import Evaluation
 from core.scores.evaluator import Evaluator
@@ -184,7 +185,7 @@ def train(settings: CoreSettings, folder, scores, interrupted=0):
     training = make_training(settings, models, batches, run, scorer)
     compile_training(training)
     models.training.run_eagerly = True
-    run.restore(models.training)
+    restore_checkpoint(run.folder, run.position, models.training)
     evaluator = Evaluator(training)
     callbacks = [
         trajectory,

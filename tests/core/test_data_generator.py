@@ -10,9 +10,8 @@ import tensorflow as tf
 from core.base.errors import InputError
 from core.batches import DataGenerator, pad
 from core.fast import batch_plan
-from core.fast.batch_plan import in_float32
+from core.fast.batch_plan import copy_parts, in_float32
 from core.fast.buckets import bucket_boundaries
-from core.fast.feeding import copy_parts
 from core.prediction.predictor import Predictor
 
 

@@ -19,7 +19,7 @@ from core.optimizer import make_optimizer
 COUNT_FAULTS = """
 import resource, sys, threading
 sys.path.insert(0, sys.argv[1])
-from core.fast.allocation import keep_freed_memory
+from core.devices.strategy import keep_freed_memory
 
 if sys.argv[2] == "keep":
     keep_freed_memory()

@@ -12,7 +12,7 @@ from project_process import ProjectProcess
 from projects import TEMPLATES, bake_project
 
 from core.base.extra_names import EXTRA_NAMES
-from core.base.extras import DECLARATIONS, HOOKS
+from extras import DECLARATIONS, HOOKS
 
 CORE, EXTRA = ROOT / "templates/core", ROOT / "templates/extras"
 PROJECTS = [ROOT / "templates" / name / "{{cookiecutter.project_slug}}" for name in TEMPLATES]
@@ -34,7 +34,7 @@ FLOORS += ["task", "inspection", "scripts"]
 DOOR = "core.base.extras"
 # Left out of the projects that have no use for them: nothing else of core may want them.
 HEADS = {"core.layers.pointers", "core.layers.pointer_search", "core.layers.language_model"}
-HEADS |= {"core.layers.crf", "core.layers.global_pointer", "core.layers.rotary"}
+HEADS |= {"core.layers.crf", "core.layers.global_pointer"}
 HEADS |= {"core.layers.many_heads"}
 
 

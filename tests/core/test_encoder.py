@@ -301,7 +301,7 @@ PROJECT = "{{cookiecutter.project_slug}}"
 # What runs of the first version may hold.
 SHARED = """
 Adafactor AdamW BertEncoder EfficientGlobalPointer GlobalPointer Lamb LayerNormalization Lion
-Muon RotaryPositionEmbedding SelfAttention SparseMultilabelLoss TokenLoss TrainingModel
+Muon SelfAttention SparseMultilabelLoss TokenLoss TrainingModel
 TransformerLayer WarmUpThenDecay exact_gelu_function tanh_gelu_function
 """.split()
 OF_TASKS = {

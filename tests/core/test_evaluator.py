@@ -19,7 +19,7 @@ from core.base.settings import CoreSettings
 from core.prediction.predictor import Predictor
 from core.runs.checkpoints import Position, restore_checkpoint, save_checkpoint
 from core.runs.finishing import explain_still_score
-from core.runs.manifest import check_files
+from core.runs.manifest import check_files, note_files
 from core.runs.run import Run
 from core.runs.scores import read_scores
 from core.scores import keep
@@ -195,7 +195,7 @@ def test_a_kill_between_two_writes_leaves_nothing_that_looks_damaged(tmp_path, m
     """Whichever file is the last that came into its place."""
     evaluator, moved, replace = make_evaluator(tmp_path), [], os.replace
     write_json(tmp_path / "labels.json", {"predicates": ["a"]})
-    evaluator.run.note_files("labels.json")
+    note_files(tmp_path, "labels.json")
     evaluator.keep_if_best(Evaluation({"f1": 0.5}, [{"id": "a"}], []))
     before = (tmp_path / "best.weights.h5").read_bytes()
     evaluator.inference_model.layers[0].kernel.assign(np.full((2, 1), 0.25))

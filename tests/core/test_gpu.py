@@ -1,9 +1,9 @@
 """What GPUs need, on CPUs: the line about an unused card, float16, XLA, few operations."""
 
-import contextlib
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ from core.devices.precision import choose_programs
 from core.exact.dropout import Dropout, Masks
 from core.exact.loss_scale import FIRST_SCALE, GROWTH_STEPS
 from core.fast.adamw import AdamW
-from core.fast.layer_programs import LayerPrograms, compiled_alone, kind_of
+from core.fast.layer_programs import LayerPrograms, compiled_alone, compiled_layers, kind_of
 from core.fast.transformer import TransformerLayer, hide
 
 LAYERS_OF_MINILM = 6
@@ -281,8 +281,9 @@ def test_layers_that_are_alike_share_a_program_and_others_do_not():
     third._self_attention_layer._dropout_layer.rate = 0.5  # set on a built layer
     assert kind_of(first) != kind_of(third)
     programs = LayerPrograms()
+    model = SimpleNamespace(programs=programs)
     hidden = np.ones((2, 3, 4), "float32")
-    with programs.used():
+    with compiled_layers(model):
         outputs = [layer(hidden) for layer in layers]
     assert len(programs.functions) == 2
     for layer, output in zip(layers, outputs, strict=True):
@@ -329,16 +330,17 @@ class Outer(Counting):
 def test_dropout_of_a_layer_that_is_not_compiled_draws_what_it_draws_without_xla():
     layer, inputs = Outer(), tf.ones((4, 16))
     found = []
-    for programs in (contextlib.nullcontext(), LayerPrograms().used()):
-        with programs, Masks(tf.constant(0), tf.range(4)).drawn():
+    for programs in (None, LayerPrograms()):
+        model = SimpleNamespace(programs=programs)
+        with compiled_layers(model), Masks(tf.constant(0), tf.range(4)).drawn():
             found.append(layer(inputs, training=True).numpy())
     np.testing.assert_array_equal(*found)
 
 
 def test_layers_with_a_state_are_not_compiled():
-    programs = LayerPrograms()
+    model = SimpleNamespace(programs=LayerPrograms())
     counting, noisy = Counting(), Noisy()
-    with programs.used():
+    with compiled_layers(model):
         values = [float(counting(tf.zeros(1))[0]) for _ in range(3)]
         drawn = [float(noisy(tf.zeros(1), training=True)[0]) for _ in range(3)]
     assert values == [1.0, 2.0, 3.0]

@@ -11,10 +11,9 @@ import tensorflow as tf
 from core.fast import one_pass
 from core.fast.transformer import MASKED
 from core.layers import many_heads, pointers
-from core.layers.global_pointer import EfficientGlobalPointer, GlobalPointer
+from core.layers.global_pointer import EfficientGlobalPointer, GlobalPointer, rotate
 from core.layers.pointer_search import best_spans, score_pairs
 from core.layers.pointers import PairScores, SparseMultilabelLoss
-from core.layers.rotary import RotaryPositionEmbedding
 
 BATCH, LENGTH, WIDTH, HEADS, SIZE, PAIRS = 3, 7, 10, 4, 6, 3
 POINTERS = [GlobalPointer, EfficientGlobalPointer]
@@ -31,7 +30,7 @@ def mask():
     return (np.arange(LENGTH) < lengths[:, None]).astype("int32")
 
 
-def rotate(vectors: np.ndarray) -> np.ndarray:
+def rotate_numbers(vectors: np.ndarray) -> np.ndarray:
     """Rotate `[..., length, size]` as complex numbers."""
     length, size = vectors.shape[-2:]
     speeds = 10000.0 ** (-2 * np.arange(size // 2) / size)
@@ -52,7 +51,7 @@ def numpy_scores(pointer, weights: list[np.ndarray], hidden, rotary=True) -> np.
     weights = [np.asarray(weight, "float64") for weight in weights]
     projected = hidden.astype("float64") @ weights[0] + weights[1]
     scores = np.zeros((BATCH, HEADS, LENGTH, LENGTH))
-    turn = rotate if rotary else lambda vectors: vectors
+    turn = rotate_numbers if rotary else lambda vectors: vectors
     for head in range(HEADS):
         query, key = projected[..., :SIZE], projected[..., SIZE:]
         if pointer is GlobalPointer:
@@ -119,24 +118,17 @@ def draw_inputs(random, mask) -> list[np.ndarray]:
 @pytest.mark.parametrize("length,size", [(1, 2), (7, 6), (200, 64)])
 def test_rotation_is_that_of_complex_numbers(random, length, size):
     vectors = random.normal(size=(2, length, size)).astype("float32")
-    np.testing.assert_allclose(RotaryPositionEmbedding()(vectors), rotate(vectors), atol=3e-5)
+    np.testing.assert_allclose(rotate(vectors), rotate_numbers(vectors), atol=3e-5)
 
 
 def test_product_depends_on_the_distance_alone(random):
     query, key = random.normal(size=(2, 8)).astype("float32")
-    turn = RotaryPositionEmbedding()
-    queries, keys = (np.asarray(turn(np.tile(v, (1, 50, 1))))[0] for v in (query, key))
+    queries, keys = (np.asarray(rotate(np.tile(v, (1, 50, 1))))[0] for v in (query, key))
     products = queries @ keys.T
     for distance in (-20, -1, 0, 3, 31):
         diagonal = np.diagonal(products, distance)
         np.testing.assert_allclose(diagonal, diagonal[0], atol=1e-5)
     assert np.ptp([products[0, distance] for distance in range(50)]) > 0.1
-
-
-def test_rotation_config_goes_round():
-    layer = RotaryPositionEmbedding(name="rotation", dtype="float32")
-    again = RotaryPositionEmbedding.from_config(layer.get_config())
-    assert (again.name, again.compute_dtype) == ("rotation", "float32")
 
 
 # --- pointers ---

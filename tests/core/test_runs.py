@@ -19,7 +19,7 @@ from core.runs import members, opening
 from core.runs import run as run_module
 from core.runs.checkpoints import Position
 from core.runs.code_hash import code_hashes
-from core.runs.manifest import check_files, load_best
+from core.runs.manifest import check_files, load_best, note_files
 from core.runs.run import Run
 from core.runs.scores import read_scores
 from core.training import Training
@@ -28,7 +28,7 @@ from core.training import Training
 def test_files_that_were_changed_are_found(tmp_path):
     write_json(tmp_path / "labels.json", {"predicates": ["a"]})
     check_files(tmp_path)  # a run of an earlier version notes nothing
-    Run(tmp_path).note_files("labels.json", "absent.json")
+    note_files(tmp_path, "labels.json", "absent.json")
     check_files(tmp_path)
     write_json(tmp_path / "labels.json", {"predicates": ["b"]})
     with pytest.raises(InputError, match="labels.json is missing, damaged or swapped: restore it"):

@@ -26,6 +26,7 @@ from small_models import (
 )
 
 from core.base.errors import InputError
+from core.runs.checkpoints import restore_checkpoint, save_checkpoint
 from core.runs.run import Run
 from core.step import Models, TrainingModel
 from extras.averaging.averaging import Soup, averaged_weights
@@ -146,11 +147,11 @@ def test_a_file_of_weights_goes_round_and_a_soup_is_the_mean(tmp_path):
 def test_other_files_of_the_encoder_are_noticed(tmp_path):
     models, _ = build(make_settings(), rows=True)
     run = Run(tmp_path)
-    run.save(models.training)
+    save_checkpoint(run.folder, run.position, models.training)
     models.encoder.token_embedding.others.assign_add(
         tf.ones_like(models.encoder.token_embedding.others)
     )
-    run.restore(models.training)
+    restore_checkpoint(run.folder, run.position, models.training)
     with pytest.raises(InputError, match="restore its files"):
         models.inference.save_weights(tmp_path / "best.weights.h5")
 

@@ -47,11 +47,6 @@ class Window:
         return (int(touched[0]), int(touched[-1])) if len(touched) else None
 
 
-def is_aligned(span: tuple[int, int], window: Window) -> bool:
-    """Return whether a character span begins and ends with a token of the window."""
-    return span[0] in window.starts and span[1] in window.ends
-
-
 def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
     """Train WordPiece on texts: pieces of words where words have spaces, characters of Chinese.
 

@@ -14,6 +14,7 @@ from core.base.files import append_json_line, delete, write_json, write_json_lin
 from core.base.workers import is_chief
 from core.batches import DataGenerator
 from core.prediction.predictor import Predictor
+from core.runs.manifest import note_files
 from core.runs.provenance import provenance
 from core.scores.evaluation import Evaluation, OwnWeights
 
@@ -126,9 +127,9 @@ class Evaluator(keras.callbacks.Callback):
         if self.is_best(score):
             position.best = score
             folder = self.run.folder
-            self.run.note_files("best.weights.h5", stay=False)  # a kill must not leave a wrong hash
+            note_files(folder, "best.weights.h5", stay=False)  # a kill must not leave a wrong hash
             write_whole(folder / "best.weights.h5", self.inference_model.save_weights)
-            self.run.note_files("best.weights.h5")
+            note_files(folder, "best.weights.h5")
             write_json_lines(folder / "predictions" / "dev.jsonl", evaluation.predictions)
             # Scores and predictions of other files belong to the previous weights.
             for path in (folder / "predictions").glob("*"):

@@ -1,5 +1,6 @@
 """Predict with a blend: each of its runs reads the records by itself, with its own encoder."""
 
+import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from core.base.files import hash_of_files, read_json
 from core.base.settings import CoreSettings, saved_settings
 from core.devices.strategy import Strategy, make_strategy
 from core.prediction.loading import TrainedRuns
-from core.runs.members import blended_runs, check_members, members
+from core.prediction.predictor import Predictor
+from core.runs.members import blended_runs, check_members, find_run, members
 from extras.blends.stack import Stack
 from inspection import blends as task_blends
 
@@ -92,16 +94,55 @@ def predict_parts(
     return together(parts, examples) if together else [predict(part, examples) for part in parts]
 
 
+class BlendedRuns(TrainedRuns):
+    """A blend as what a task predicts with: its runs have models, and it has none of its own."""
+
+    @functools.cached_property
+    def predictor(self) -> Predictor:
+        """The models of a run, which a blend lacks.
+
+        Raises:
+            InputError: names the runs of the blend.
+        """
+        runs = ", ".join(run.name for run in blended_runs(self.folders[0]))
+        raise InputError(f"{self.folders[0].name} is a blend: name one of its runs, {runs}.")
+
+
+def find_blend(paths: Sequence[str | Path]) -> Path | None:
+    """Return the folder of the blend that a path names; None: the paths name runs.
+
+    Raises:
+        InputError: it is not the only path.
+    """
+    blends = [folder for folder in map(find_run, paths) if blended_runs(folder)]
+    if blends and len(paths) > 1:
+        raise InputError(
+            f"{blends[0].name} is a blend, which has its own weights: name it without other runs, "
+            "or fit a blend of it and the others."
+        )
+    return blends[0] if blends else None
+
+
 def load_blend(
-    folder: Path, task_class: type[CoreSettings], strategy: Strategy | None = None
-) -> TrainedRuns:
-    """Return a blend as what a task predicts with: it has no model of its own."""
+    paths: Sequence[str | Path], task_class: type[CoreSettings], strategy: Strategy | None = None
+) -> BlendedRuns:
+    """Return the blend that a path names.
+
+    Args:
+        paths: one, of a blend.
+        task_class: the settings of the task.
+        strategy: where to build the models of its runs; None: chosen by its settings.
+
+    Raises:
+        InputError: there are other paths, or its runs don't fit together.
+    """
+    folder: Any = find_blend(paths)
     first = members(folder)[0]
     check_members([first], task_class, ())
     config = folder / "config.json"
     settings = saved_settings(task_class, read_json(config), config)
     strategy = strategy or make_strategy(settings)
-    return TrainedRuns(
+    return BlendedRuns(
         folders=[folder],
         every=[settings],
         labels=read_json(first / "labels.json"),

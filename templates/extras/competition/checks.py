@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from core.data.checks import Finding, draw_histogram, normalise
+from core.base.extras import need
+from core.data.checks import Finding, normalise
 from extras.competition.label_scores import CURVES, label_matrix, labels_without_auc
 from extras.competition.lists import describe_groups, find_list_faults
 from extras.competition.sample_checks import find_sample_faults
@@ -165,6 +166,7 @@ def describe_numbers(
     name: str, examples: Sequence[Any], labels: Any, tokens: list[int], cut: int
 ) -> str:
     """Return the numbers and histograms of a file with targets."""
+    draw = need("doctor", "record_checks").draw_histogram
     lines = [f"\n{name}: {len(examples)} records, {cut} cut at the end"]
     known = [example for example in examples if example.labelled]
     if not known:
@@ -176,6 +178,6 @@ def describe_numbers(
         )
     if labels.are_lists:
         lines.append(describe_groups(examples))
-    lines += draw_histogram([sum(map(len, example.texts)) for example in examples], "characters")
-    lines += draw_histogram(tokens, "tokens")
+    lines += draw([sum(map(len, example.texts)) for example in examples], "characters")
+    lines += draw(tokens, "tokens")
     return "\n".join(lines)

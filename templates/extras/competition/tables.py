@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import InputError
+from core.base.extras import ask
 from core.base.files import project_path
-from core.data.records import WEIGHT, read_stream, read_weighted
+from core.data.records import WEIGHT, read_weighted
 from extras.competition.choices import SCORE, choice_records
 from extras.competition.number_cells import parse_number
 from extras.competition.records import Columns, make_record, read_turns, show, stripped
@@ -134,7 +135,7 @@ def read_table(
         require_labels=require_labels,
         read_one=read_one,
     )
-    examples = read_stream(path, stream)
+    examples = ask("open_stream", path, stream) or [*stream()]
     lines: dict[str, int] = {}
     for example in examples if isinstance(examples, list) else ():  # kept ones were checked
         if (first := lines.setdefault(str(example.id), example.line)) != example.line:

@@ -27,7 +27,8 @@ def with_added_files(training: Training, teachers: list[dict]) -> DataGenerator:
         InputError: a file is absent or invalid, has labels that the training file lacks, or was
             labelled by a model that learned from records which this training is scored on.
     """
-    settings, batches = training.settings, training.batches
+    settings = training.settings
+    batches: Any = training.batches  # of a task, which reads files
     table = settings.distillation
     added: list[Any] = []
     if len({project_path(name).resolve() for name in table.files}) < len(table.files):
@@ -42,7 +43,7 @@ def with_added_files(training: Training, teachers: list[dict]) -> DataGenerator:
         if is_chief():
             print(f"{name}: {len(examples)} more records to learn from, of weight {weight:g}")
         added += [weighed(example, weight, name) for example in examples]
-    return type(batches).of([*batches.examples, *added], *batches.arguments)  # type: ignore[attr-defined]
+    return type(batches).of([*batches.examples, *added], *batches.arguments)
 
 
 def weighed(example: Any, weight: float, name: str) -> Any:

@@ -10,8 +10,15 @@ from functools import partial
 from pathlib import Path
 
 from core.base.errors import InputError
-from core.data.annotated import read_annotated
-from core.data.records import Id, Span, check_span, read_field, read_id, read_records, read_span
+from core.data.records import (
+    Id,
+    Span,
+    check_span,
+    read_annotated,
+    read_field,
+    read_records,
+    read_span,
+)
 
 FIELDS = {
     "triples": ("id", "text", "triples", "annotated_predicates", "subject", "predicate", "object"),
@@ -97,7 +104,8 @@ def read_example(record: dict, line: int, kind: str, require: bool) -> Example:
     names = [item.name for item in items]
     annotated = read_annotated(record, names) if kind == "triples" else None
     own = None if annotated is None else frozenset(annotated)
-    return Example(read_id(record), text, (), line, tuple(dict.fromkeys(items)), wanted, own)
+    name = read_field(record, "id", Id)
+    return Example(name, text, (), line, tuple(dict.fromkeys(items)), wanted, own)
 
 
 def read_triple(item: object, text: str) -> Item:

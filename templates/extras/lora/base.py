@@ -11,6 +11,7 @@ from core.base.errors import InputError
 from core.base.files import MANIFEST, read_json, write_json, write_whole
 from core.base.workers import broadcast, is_chief
 from core.encoders.encoder import load_encoder, load_tokenizer
+from core.runs.manifest import note_files
 from core.runs.run import Run
 from extras.lora.adapters import Base, base_weights, hash_weights, merge_when_loaded
 from extras.lora.settings import Settings
@@ -43,7 +44,7 @@ def check_base(settings: Settings, run: Run, encoder: keras.Model) -> None:
             arrays = base.arrays
             write_whole(run.folder / KEPT, lambda temporary: np.savez(temporary, *arrays))
             encoder.lora_base = replace(base, arrays=None)
-        run.note_files(NOTE, KEPT)
+        note_files(run.folder, NOTE, KEPT)
     print(describe(settings, encoder))
 
 

@@ -16,7 +16,7 @@ from core.base.errors import InputError
 from core.base.files import PROJECT, project_path, read_json
 from core.batches import DataGenerator
 from core.devices.precision import find_precision
-from core.fast.allocation import keep_freed_memory
+from core.devices.strategy import keep_freed_memory
 from core.optimizer import make_optimizer
 from core.runs.run import Run
 from core.step import Models

@@ -6,7 +6,7 @@ from extras.regularization.losses import change_losses
 from extras.regularization.regularization import make_regularization
 from extras.regularization.regularized_gradients import RegularizedGradients
 from extras.regularization.train_scores import TrainScorer
-from extras.regularization.unlabelled import WithUnlabelled
+from extras.regularization.unlabelled import WithUnlabelled, read_unlabelled
 
 
 def prepare(training: Training) -> None:
@@ -23,7 +23,7 @@ def prepare(training: Training) -> None:
     if table.curve_records and training.scorer:
         training.scorer = TrainScorer(training, table.curve_records, settings.seed)
     if table.unlabelled_file:
-        unlabelled = training.batches.read_unlabelled(table.unlabelled_file)
+        unlabelled = read_unlabelled(training.batches, table.unlabelled_file)
         training.batches = WithUnlabelled(training.batches, unlabelled)
     regularization = make_regularization(settings, models.encoder, models.compared)
     if regularization is not None:

@@ -1,12 +1,35 @@
 """Batches that combine labelled and unlabelled examples."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
+from core.base.errors import InputError
 from core.batches import Batch, DataGenerator
 
 UNLABELLED = "unlabelled/"  # prefix of the arrays of unlabelled examples
+
+
+def read_unlabelled(batches: Any, path: str) -> Any:
+    """Return batches of a file without labels, encoded as those of the training file are.
+
+    Args:
+        batches: of the training file. `learns_unlabelled` says that the last argument of their
+            `of` is whether there are labels; extras/doctor has batches that answer by themselves.
+        path: of the file.
+
+    Raises:
+        InputError: the task can't learn from examples without labels.
+    """
+    if own := getattr(batches, "read_unlabelled", None):
+        return own(path)
+    if not getattr(batches, "learns_unlabelled", False):
+        raise InputError(
+            f"unlabelled_file = {path!r}, but this task compares scores that need labels: leave it "
+            "empty, and virtual_adversary uses the training file."
+        )
+    return batches.of(batches.read_file(path, False), *batches.arguments, False)
 
 
 class WithUnlabelled(DataGenerator):

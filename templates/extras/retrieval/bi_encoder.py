@@ -14,7 +14,7 @@ import numpy as np
 from keras import ops
 
 from core.base.errors import InputError
-from core.data.records import WEIGHT, is_weighted
+from core.data.records import WEIGHT
 from core.encoders.encoder import encoder_inputs, hidden_states
 from core.step import Logits, Models, TrainingModel
 from extras.retrieval.settings import Settings
@@ -189,7 +189,7 @@ def refuse_empty_batches(settings: Settings, train_batches: Any) -> None:
         InputError: all are so, or records have weights, which these losses can't take.
     """
     loss = settings.retrieval.loss
-    if is_weighted(train_batches):
+    if any(weight != 1 for weight in train_batches.weights):
         raise InputError(
             f'records have a "{WEIGHT}", but retrieval.loss = {loss} compares the records of a '
             "batch with each other: leave the weights out, or set loss = cosine."

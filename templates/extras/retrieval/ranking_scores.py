@@ -9,7 +9,7 @@ from typing import Any
 from core.base.errors import InputError
 from core.base.extras import need
 from core.base.files import read_json_lines
-from core.data.records import read_field, read_id
+from core.data.records import Id, read_field
 
 RECORDS = (".jsonl", ".csv", ".tsv")  # other files are in trec_eval's format
 Judgements = dict[str, dict[str, int]]  # query -> id -> relevance
@@ -42,8 +42,8 @@ def read_gold(path: Path, positive: str) -> tuple[Judgements, dict[str, str]]:
         place = f"{path}, line {line}"
         try:
             names = ("group", "label")
-            group, label = (str(read_field(record, name, str | int)) for name in names)
-            pairs.append((group, str(read_id(record)), label, place))
+            group, label = (str(read_field(record, name, Id)) for name in names)
+            pairs.append((group, str(read_field(record, "id", Id)), label, place))
         except InputError as error:
             raise InputError(f"{place}: {error}") from error
         owners[pairs[-1][1]] = group

@@ -11,7 +11,7 @@ from typing import Any
 from core.base.errors import InputError
 from core.base.extras import need
 from core.base.files import read_json_lines, write_json_lines, write_text
-from core.data.records import read_field, read_id
+from core.data.records import Id, read_field
 
 # The digits of float32.
 DIGITS = 7
@@ -80,9 +80,11 @@ def read_queries(path: Path, settings: Any = None) -> list[Query]:
     known: dict[str, int] = {}
     for line, record in read_pairs(path, settings):
         try:
-            group = str(read_field(record, "group", str | int))
+            group = str(read_field(record, "group", Id))
             text = read_field(record, "text_a", str)
-            candidate = Candidate(str(read_id(record)), read_field(record, "text_b", str))
+            candidate = Candidate(
+                str(read_field(record, "id", Id)), read_field(record, "text_b", str)
+            )
             query = queries.setdefault(group, Query(group, text, []))
             if query.text != text:
                 raise InputError(

@@ -24,7 +24,7 @@ from core.base.files import (
     write_json_lines,
 )
 from core.batches import Batch, DataGenerator, pad
-from core.data.records import Id, read_field, read_id
+from core.data.records import Id, read_field
 from core.prediction.loading import TrainedRuns, load_trained
 from core.prediction.predictor import Predictor
 from core.step import Models
@@ -140,7 +140,7 @@ def read_texts(path: Path) -> Iterator[tuple[Id, str]]:
                 if not lines:
                     print("{}: id: {}; text: {}".format(path.name, *record))
                 record = dict(zip(("id", "text"), record.values(), strict=True))
-            identity, text = read_id(record), read_field(record, "text", str)
+            identity, text = read_field(record, "id", Id), read_field(record, "text", str)
             if (first := lines.setdefault(str(identity), line)) != line:
                 raise InputError(f"id {identity!r} is on line {first} already: give each its own.")
         except InputError as error:

@@ -13,7 +13,7 @@ import numpy as np
 from core.base.errors import InputError
 from core.base.workers import is_chief
 from core.batches import Batch, DataGenerator, pad
-from core.data.records import WEIGHT, is_weighted
+from core.data.records import WEIGHT
 from extras.writers.decoder import Decoder, PromptWriter
 
 FITTED = 1024  # examples packed together, because each is tried in each row
@@ -124,7 +124,7 @@ def pack(pairs: Any, row_length: int) -> PackedGenerator:
     Raises:
         InputError: records have weights, and those of a row would share one.
     """
-    if is_weighted(pairs):
+    if any(weight != 1 for weight in pairs.weights):
         raise InputError(
             f'records have a "{WEIGHT}", but with writers.packing those of a row share one: set '
             "writers.packing = false."

@@ -10,9 +10,9 @@ from tokenizers import Tokenizer
 from tqdm import tqdm
 
 from core.base.extras import need
-from core.data.checks import Finding, draw_histogram
+from core.data.checks import Finding
 from core.data.records import Span
-from core.data.tokens import Window, is_aligned, split_into_windows
+from core.data.tokens import Window, split_into_windows
 from core.encoders.encoder import load_encoder
 from core.step import Models
 from library.graph import events_at, mentions_of
@@ -207,6 +207,7 @@ def explain_fault(
     spans = [span for _, span in event.nodes()]
     if any(is_too_long(span, windows) for span in spans):
         return "apart"
+    is_aligned = need("doctor", "span_faults").is_aligned
     if not all(any(is_aligned(span, window) for window in windows) for span in spans):
         return CUT
     together = (
@@ -236,6 +237,7 @@ def is_too_long(span: Span, windows: Sequence[Window]) -> bool:
 
 def describe_file(name: str, examples: Sequence[Example], reach: Reach, settings: Settings) -> str:
     """Return the numbers and the histograms of a file."""
+    draw = need("doctor", "record_checks").draw_histogram
     events = [event for example in examples for event in example.events]
     aligned = 1 - len(reach.cut) / max(reach.spans, 1)
     oracle, whole = reach.oracle["metrics"][settings.metric], reach.oracle["metrics"]["event"]
@@ -248,10 +250,10 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach, settings
         f"{whole['predicted'] - whole['correct']} invented"
         if events
         else "oracle: none, because no record has an event",
-        *draw_histogram([len(example.text) for example in examples], "characters"),
-        *draw_histogram(reach.tokens, "tokens a window"),
-        *draw_histogram(Counter(event.type for event in events), "event types"),
-        *draw_histogram(count_labels(examples), "roles"),
+        *draw([len(example.text) for example in examples], "characters"),
+        *draw(reach.tokens, "tokens a window"),
+        *draw(Counter(event.type for event in events), "event types"),
+        *draw(count_labels(examples), "roles"),
     ]
     return "\n".join(lines)
 

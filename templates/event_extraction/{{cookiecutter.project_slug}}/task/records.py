@@ -12,7 +12,6 @@ from core.data.records import (
     check_span,
     collect,
     read_field,
-    read_id,
     read_records,
     read_span,
 )
@@ -91,7 +90,7 @@ def read_example(record: dict, line: int, require_events: bool) -> Example:
     events = []
     if require_events or record.get("events") is not None:  # null: unknown
         events = [read_event(item, text) for item in read_field(record, "events", list)]
-    return Example(read_id(record), text, tuple(dict.fromkeys(events)), line)
+    return Example(read_field(record, "id", Id), text, tuple(dict.fromkeys(events)), line)
 
 
 def read_event(item: object, text: str) -> Event:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import InputError
+from core.base.extras import ask
 from core.base.files import write_text
-from core.data.records import read_stream
 from formats.settings import ConllTable
 
 DOCUMENT_MARK = "-DOCSTART-"
@@ -125,7 +125,7 @@ def read_sentences(
     stream = functools.partial(
         stream_sentences, path=Path(path), table=table, require_tags=require_tags, make=make
     )
-    return read_stream(path, stream)
+    return ask("open_stream", path, stream) or [*stream()]
 
 
 def stream_sentences(

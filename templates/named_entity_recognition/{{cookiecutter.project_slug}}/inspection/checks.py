@@ -9,8 +9,8 @@ from tokenizers import Tokenizer
 from tqdm import tqdm
 
 from core.base.extras import need
-from core.data.checks import Finding, draw_histogram
-from core.data.tokens import Window, is_aligned, split_into_windows
+from core.data.checks import Finding
+from core.data.tokens import Window, split_into_windows
 from core.encoders.encoder import load_encoder
 from core.step import Models
 from task.data import span_labels, tag_labels
@@ -158,6 +158,7 @@ def explain_fault(
         return "unseen"
     if not any(window.token_span(entity.span) for window in windows):
         return "long"
+    is_aligned = need("doctor", "span_faults").is_aligned
     if not any(is_aligned(entity.span, window) for window in windows):
         return CUT
     start, end = entity.span
@@ -168,6 +169,7 @@ def explain_fault(
 
 def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
     """Return the numbers and the histograms of a file."""
+    draw = need("doctor", "record_checks").draw_histogram
     count, oracle = reach.entities, reach.oracle
     several = {form: types for form, types in reach.forms.items() if len(types) > 1}
     lines = [
@@ -180,9 +182,9 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
         else "oracle: none, because no record has an entity",
         f"surface forms with several types: {len(several)} of {len(reach.forms)}"
         + "".join(f"; {describe_form(form, types)}" for form, types in [*several.items()][:3]),
-        *draw_histogram([len(example.text) for example in examples], "characters"),
-        *draw_histogram(reach.tokens, "tokens a window"),
-        *draw_histogram(count_types(examples), "types"),
+        *draw([len(example.text) for example in examples], "characters"),
+        *draw(reach.tokens, "tokens a window"),
+        *draw(count_types(examples), "types"),
     ]
     return "\n".join(lines)
 

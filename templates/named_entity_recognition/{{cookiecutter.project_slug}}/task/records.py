@@ -13,7 +13,6 @@ from core.data.records import (
     check_span,
     collect,
     read_field,
-    read_id,
     read_records,
     read_span,
 )
@@ -107,7 +106,7 @@ def read_example(record: dict, line: int, required: bool) -> Example:
         found = {read_doccano_label(item, text) for item in read_field(record, name, list)}
     elif required or "entities" in record:
         found = {read_entity(item, text) for item in read_field(record, "entities", list)}
-    return Example(read_id(record), text, tuple(sorted(found)), None, line)
+    return Example(read_field(record, "id", Id), text, tuple(sorted(found)), None, line)
 
 
 def read_entity(item: object, text: str) -> Entity:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from tokenizers import Tokenizer
 from tqdm import tqdm
 
-from core.data.checks import Finding, draw_histogram
+from core.base.extras import need
+from core.data.checks import Finding
 from core.step import Models
 from corpus.encode import SPECIAL_TOKENS_AROUND
 from corpus.shards import SPLITS, read_manifest, read_shard, shard_folder
@@ -36,10 +37,11 @@ class SplitContent:
 def check_shards(settings: Settings) -> list[Finding]:
     """Describe the shards of train and of dev; return the findings."""
     train, dev = (read_split(settings, split) for split in SPLITS)
+    draw = need("doctor", "record_checks").draw_histogram
     for content in (train, dev):
         tokens = sum(content.lengths)
         head = f"\n{content.name}: {len(content.lengths)} examples, {tokens} tokens"
-        print(head, *draw_histogram(content.lengths, "tokens"), sep="\n")
+        print(head, *draw(content.lengths, "tokens"), sep="\n")
     return find_shard_faults(train, dev)
 
 

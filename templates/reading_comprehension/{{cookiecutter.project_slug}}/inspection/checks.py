@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from tqdm import tqdm
 
 from core.base.extras import need
-from core.data.checks import Finding, draw_histogram, normalise
+from core.data.checks import Finding, normalise
 from core.encoders.encoder import load_encoder
 from core.fast.transformer import MASKED
 from core.step import Models
@@ -189,6 +189,7 @@ def decode_gold(example: Example, windows: Sequence[QuestionWindow], settings: S
 
 def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
     """Return the numbers and the histograms of a file."""
+    draw = need("doctor", "record_checks").draw_histogram
     spans = sum(len(set(example.answers)) for example in examples)
     passages = len({example.context for example in examples})
     answered = any(example.gold_texts for example in examples)
@@ -201,8 +202,8 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
         f"F1 {reach.oracle['f1']:.4f}, by the definition of {reach.oracle['definition']}"
         if answered
         else "oracle: none, because no question has an answer",
-        *draw_histogram(reach.tokens, "tokens a window"),
-        *draw_histogram(reach.lengths, "tokens an answer"),
+        *draw(reach.tokens, "tokens a window"),
+        *draw(reach.lengths, "tokens an answer"),
     ]
     return "\n".join(lines)
 

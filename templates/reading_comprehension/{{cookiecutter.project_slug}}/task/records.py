@@ -7,7 +7,7 @@ from pathlib import Path
 
 from core.base.errors import InputError
 from core.data.checks import normalise
-from core.data.records import Id, Span, check_span, read_field, read_id, read_records
+from core.data.records import Id, Span, check_span, read_field, read_records
 
 FIELDS = ("id", "question", "context", "answers", "answer_texts")
 
@@ -74,7 +74,7 @@ def read_example(record: dict, line: int, require_answers: bool) -> Example:
                 "correct the span, or list it there too."
             )
     return Example(
-        id=read_id(record),
+        id=read_field(record, "id", Id),
         question=question,
         context=context,
         answers=spans,

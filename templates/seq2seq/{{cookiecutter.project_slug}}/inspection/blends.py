@@ -9,10 +9,11 @@ from weakref import WeakKeyDictionary
 import keras
 import numpy as np
 
+from core.base.extras import need
 from core.data.records import Id
 from core.devices.strategy import Strategy
 from core.layers.language_model import TokenLoss
-from core.prediction.loading import TrainedRuns, find_blend
+from core.prediction.loading import TrainedRuns
 from core.prediction.predictor import Predictor
 from core.scores.evaluation import Evaluation
 from generation.search import Writer
@@ -51,7 +52,7 @@ class Texts(PairGenerator):
 def load_part(paths: Sequence[Path], strategy: Strategy | None = None) -> TrainedRuns:
     """Load a run of a blend, which writes its `TEXTS` best texts of a record."""
     many = {"decoding": "beam", "beams": TEXTS, "n_best": TEXTS}
-    return load_runs(paths, strategy, None if find_blend(paths) else many)
+    return load_runs(paths, strategy, None if need("blends").find_blend(paths) else many)
 
 
 def predict_together(

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from tokenizers import Tokenizer
 
-from core.data.checks import Finding, draw_histogram
+from core.base.extras import need
+from core.data.checks import Finding
 from core.step import Models
 from generation.texts import decode_texts, read_allowed
 from task.data import encode, encode_sources
@@ -128,16 +129,17 @@ def score_oracle(
 
 def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
     """Return the numbers and the histograms of a file."""
+    draw = need("doctor", "record_checks").draw_histogram
     lines = [f"\n{name}: {len(examples)} records, {len(reach.target_tokens)} targets"]
     if "bleu" in reach.oracle:
         lines.append(
             "oracle (targets, encoded and decoded): "
             f"exact match {reach.oracle['exact_match']:.4f}, BLEU {reach.oracle['bleu']:.2f}"
         )
-    lines += draw_histogram([len(example.source) for example in examples], "characters")
-    lines += draw_histogram(reach.source_tokens, "tokens of sources")
+    lines += draw([len(example.source) for example in examples], "characters")
+    lines += draw(reach.source_tokens, "tokens of sources")
     if reach.target_tokens:
-        lines += draw_histogram(reach.target_tokens, "tokens of targets")
+        lines += draw(reach.target_tokens, "tokens of targets")
     return "\n".join(lines)
 
 

@@ -145,8 +145,8 @@ class PairGenerator(DataGenerator):
     def block_lengths(self, length: int) -> tuple[int, int]:
         """Return the padded lengths of sources and targets in the bucket of a boundary.
 
-        `length` is a boundary, because `plan` rounds up to one. Only `Feeding.signature`
-        (core/fast/feeding.py) asks for a boundary + 1, to see which axes of a batch grow: then
+        `length` is a boundary, because `plan` rounds up to one. Only `BatchPlan.signature`
+        (core/fast/batch_plan.py) asks for a boundary + 1, to see which axes of a batch grow: then
         both lengths are one longer. So boundary + 1 must not be a boundary itself.
 
         Worked example: with boundaries [20, 40] and shapes [[12, 8], [30, 12]], length 40 is

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.base.errors import InputError
-from core.data.records import Id, read_field, read_id, read_records
+from core.data.records import Id, read_field, read_records
 from task.settings import Settings
 
 FIELDS = ("id", "source", "targets")
@@ -62,7 +62,7 @@ def read_example(record: dict, line: int, require_targets: bool) -> Example:
         if not targets and require_targets:
             raise InputError('"targets" is empty: give at least one text, or drop the record.')
     # `read_records` sets the weight.
-    return Example(read_id(record), source, tuple(dict.fromkeys(targets)), line)
+    return Example(read_field(record, "id", Id), source, tuple(dict.fromkeys(targets)), line)
 
 
 def tokenizer_texts(examples: Sequence[Example]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from core.base.extras import need
 from core.base.files import project_path
-from core.data.checks import Finding, draw_histogram
+from core.data.checks import Finding
 from core.encoders.encoder import load_encoder
 from core.step import Models
 from task.data import encode_examples
@@ -159,6 +159,7 @@ def describe_file(
     name: str, examples: Sequence[Example], labels: Labels, tokens: list[int], cut: int
 ) -> str:
     """Return the numbers and the histograms of a file."""
+    draw = need("doctor", "record_checks").draw_histogram
     lines = [f"\n{name}: {len(examples)} records, {cut} cut at the end"]
     if known := [example for example in examples if example.labelled]:
         # A perfect model's accuracy: below 1 where labels are unknown to it.
@@ -168,9 +169,9 @@ def describe_file(
     else:
         lines.append("oracle: none, because no record has a label")
     lines += [
-        *draw_histogram([sum(map(len, example.texts)) for example in examples], "characters"),
-        *draw_histogram(tokens, "tokens"),
-        *draw_histogram(count_labels(examples), "labels"),
+        *draw([sum(map(len, example.texts)) for example in examples], "characters"),
+        *draw(tokens, "tokens"),
+        *draw(count_labels(examples), "labels"),
     ]
     groups = {example.group for example in examples} - {None}
     ranked = {example.group for example in known if labels.positive in example.labels}

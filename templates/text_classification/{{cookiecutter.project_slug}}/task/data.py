@@ -113,7 +113,7 @@ class ExampleGenerator(DataGenerator):
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         if self.fits_batch:  # prediction: each input is padded to its longest in this batch
-            # 0, or 1 where `signature` (core/fast/feeding.py) makes a batch one token longer, to
+            # 0, or 1 where `signature` (core/fast/batch_plan.py) makes a batch one token longer, to
             # see which axes grow.
             more = length - self.lengths[positions].max()
             widths = self.sizes[positions].max(axis=0) + more

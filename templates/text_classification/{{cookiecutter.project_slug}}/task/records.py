@@ -11,7 +11,7 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.base.extras import need
-from core.data.records import Id, collect, read_field, read_id, read_records, whole_number
+from core.data.records import Id, collect, read_field, read_records, whole_number
 from task.settings import Settings
 
 TABLES = (".csv", ".tsv")
@@ -194,7 +194,7 @@ def read_labelled(record: dict, line: int, require_labels: bool) -> Example:
     """Check one record that has labels, or is to get them."""
     # Hosts, and tables with empty cells, write null for what is unknown.
     record = {name: value for name, value in record.items() if value is not None}
-    identity = read_id(record)
+    identity = read_field(record, "id", Id)
     if isinstance(record.get("label"), bool):
         record = {**record, "label": str(record["label"]).lower()}  # as JSON writes it
     if "label" in record and "labels" in record:
