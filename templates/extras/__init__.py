@@ -9,7 +9,7 @@ HOOKS = {
     "check_training(checks)": "extras/doctor, all: nothing; adds findings about the model",
     "make_strategy(settings)": "core/devices: a tf.distribute.Strategy",
     "open_records(path, fields, read_one)": "core/data/records.py: the examples of a file",
-    "open_stream(path, stream)": "core/data/records.py: the examples that a reader yields",
+    "open_stream(path, stream)": "extras/competition and formats: the examples of a reader",
     "open_batches(kind, examples, arguments)": "core/fast/batch_plan.py: batches encoded before",
     "find_config(folder)": "core/encoders: the file that describes an encoder",
     "load_backbone(settings, folder)": "core/encoders: the encoder of a folder",

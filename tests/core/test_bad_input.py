@@ -15,6 +15,8 @@ from filelock import FileLock
 from project_process import ProjectProcess
 from projects import CASES, ENVIRONMENT, TASKS, bake_project, flags, run, shorten, template_of
 
+from core.base.quiet_tensorflow import QuietTensorFlow
+
 # What stands in the training file after a good line, and the words of the sentence.
 BROKEN_FILES = {
     "id of a wrong type": ("BAD ID", 'line 2: "id" must be a string or a whole number, not [1]'),
@@ -608,6 +610,18 @@ def test_what_else_a_library_writes_is_shown(project, tmp_path):
     done = run_alone(project, "train.py", PYTHONPATH=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
     told = done.stderr.decode()
     assert "F0000 no AVX" in told and "ImportError: libc" in told and "I0000" not in told
+
+
+def test_loading_tensorflow_leaves_no_file_open():
+    def next_descriptor() -> int:
+        found = os.dup(2)
+        os.close(found)
+        return found
+
+    finder, before = QuietTensorFlow(), next_descriptor()
+    finder.load = lambda module: None
+    finder.load_quietly(None)
+    assert next_descriptor() == before
 
 
 def test_a_terminal_of_ascii_ends_no_training(project, case):

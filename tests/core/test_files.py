@@ -76,6 +76,19 @@ def test_the_standard_output_gets_what_is_written_and_what_is_printed(tmp_path, 
 
 
 @POSIX
+def test_a_file_is_replaced_where_the_standard_output_is_closed(tmp_path):
+    (tmp_path / "out.txt").write_text("old")
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from core.base.files import write_text\n"
+        "os.close(1)\nwrite_text(sys.argv[2], 'new')\n"
+    )
+    command = [sys.executable, "-c", code, str(ROOT / "templates"), str(tmp_path / "out.txt")]
+    subprocess.run(command, check=True)
+    assert (tmp_path / "out.txt").read_text() == "new"
+
+
+@POSIX
 def test_a_link_stays_one(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     for text in ("first\n", "second\n"):

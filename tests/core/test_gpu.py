@@ -392,9 +392,10 @@ def test_a_step_starts_few_operations(template, layers, precision, xla, most, tm
     assert count_launches(project, **asked, strategy="single") <= most
 
 
-def test_the_cache_of_programs_may_have_blanks_in_its_path(tmp_path):
+@pytest.mark.parametrize("name", ["my project", 'Ann\'s "first" project'])
+def test_the_cache_of_programs_may_have_blanks_and_quotes_in_its_path(tmp_path, name):
     """TensorFlow cuts its flags at blanks, unless a value is quoted."""
-    folder = tmp_path / "my project"
+    folder = tmp_path / name
     (folder / "core/base").mkdir(parents=True)
     shutil.copy(ROOT / "templates/core/base/xla_flags.py", folder / "core/base")
     script = folder / "compile.py"
@@ -405,4 +406,4 @@ def test_the_cache_of_programs_may_have_blanks_in_its_path(tmp_path):
         "print(tf.function(lambda x: x + 1, jit_compile=True)(tf.zeros(3)))\n"
     )
     run(script, folder, cwd=folder, anew=True)
-    assert [*(folder / "runs/.xla").rglob("*")] and not (tmp_path / "my").exists()
+    assert [*(folder / "runs/.xla").rglob("*")] and [*tmp_path.iterdir()] == [folder]

@@ -171,6 +171,14 @@ def test_an_error_in_the_settings_of_a_run_names_their_file(config, table):
     assert str(error.value).startswith(f"{file}: {table} = 'x' (")
 
 
+def test_an_error_in_the_settings_of_a_run_needs_no_config_toml(config):
+    file = config.with_name("config.json")
+    config.unlink()
+    with pytest.raises(InputError) as error:
+        base_settings.saved_settings(Settings, {"epochs": "x"}, file)
+    assert str(error.value).startswith(f"{file}: epochs = 'x' (")
+
+
 def test_settings_of_a_run_come_back_whatever_the_file_says(config):
     flags = ["--epochs", "3", "--averaging.soup", "2", "--devices.precision", "mixed_bfloat16"]
     settings = base_settings.read_settings(Settings, flags)
@@ -276,7 +284,9 @@ def test_a_run_is_predicted_with_what_this_machine_can_do(tmp_path, monkeypatch)
     """A smaller batch of config.toml counts; what only a training needs is not asked for."""
     monkeypatch.setattr(base_settings, "CONFIG", tmp_path / "config.toml")
     saved = {"prediction_batch_size": 64}
-    for text, size in (("", 64), ("prediction_batch_size = 8\n", 8), ("= broken", 64)):
+    nested = "a = " + 9999 * "["  # the parser of TOML calls itself for each
+    lower = "prediction_batch_size = 8\n"
+    for text, size in (("", 64), (lower, 8), ("= broken", 64), (nested, 64)):
         (tmp_path / "config.toml").write_text(text)
         assert base_settings.saved_settings(Settings, saved).prediction_batch_size == size
     refuse = [lambda _: "a package is absent"]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tokenizers import ByteLevelBPETokenizer, Tokenizer, processors
 
+from core.base.errors import InputError
 from core.data.tokens import (
     SPECIAL_TOKENS,
     break_words,
@@ -206,6 +207,18 @@ def test_many_texts_keep_their_order():
     for number in (0, 1023, 1024, 2499):
         window = windows[number][0]
         assert window.ends.max() == len(texts[number])
+
+
+def test_windows_without_a_new_token_are_refused():
+    """Settings assume two special tokens, and some tokenizers add three."""
+    tokenizer = word_piece()
+    ids = [(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP] [SEP]", None, ids)
+    text = 9 * TEXTS["english"]
+    with pytest.raises(InputError, match="has 3 special tokens: set window_overlap lower"):
+        split_into_windows(tokenizer, [text], 20, 17)
+    (windows,) = split_into_windows(tokenizer, [text], 20, 16)
+    assert windows[-1].ends.max() == len(text)
 
 
 def test_empty_text_is_one_window_of_special_tokens():

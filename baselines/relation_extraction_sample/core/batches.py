@@ -12,9 +12,8 @@ Batch = dict[str, np.ndarray]
 class DataGenerator(BatchPlan):
     """Yield batches of encoded examples; a task lays out the arrays of one batch.
 
-    Here an example is one row of a batch: a record, or a window of one. `BatchPlan` has two
-    methods: `plan` returns the examples and the padded length of each batch, in an order that
-    depends only on (seed, epoch), and `fill` fills up the last batch.
+    Here an example is one row of a batch: a record, or a window of one. Of `BatchPlan`, `plan`
+    returns the examples and the padded length of each batch, and `fill` fills up the last one.
 
     Args:
         lengths: tokens of each example, special tokens included.

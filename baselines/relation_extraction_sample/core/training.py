@@ -20,6 +20,8 @@ from core.encoders.encoder import save_encoder
 from core.exact.dropout import place_dropout
 from core.fast.adamw import AdamW
 from core.runs.callbacks import EpochsOfTraining, KeepLossSums, PositionCounter
+from core.runs.checkpoints import restore_checkpoint
+from core.runs.manifest import note_files
 from core.runs.run import Run
 from core.scores.evaluation import DevScorer, OwnWeights
 from core.step import Models
@@ -98,10 +100,11 @@ class Training:
         save_encoder(self.run.folder, self.models.encoder, tokenizer)
         if labels is not None:
             write_json(self.run.folder / "labels.json", labels)
-        self.run.note_files("config.json", "encoder.json", "tokenizer.json", "labels.json")
+        made = ("config.json", "encoder.json", "tokenizer.json", "labels.json")
+        note_files(self.run.folder, *made)
         for note in self.on_begin:
             note()
-        self.run.restore(self.models.training)
+        restore_checkpoint(self.run.folder, self.run.position, self.models.training)
         self.refuse_other_replicas()
 
     def refuse_other_replicas(self) -> None:

@@ -43,10 +43,8 @@ class WindowGenerator(DataGenerator):
         self.windows = [window for group in windows for window in group]
         self.record_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
         super().__init__([*map(len, self.windows)], batch_size, settings.buckets, settings.seed)
-        self.labels: list[Any] = []
-        if labels:
-            owners = [self.examples[number] for number in self.record_of]
-            self.labels = list(map(self.label_window, owners, self.windows))
+        owners = (self.examples[number] for number in self.record_of)
+        self.labels: list[Any] = [*map(self.label_window, owners, self.windows)] if labels else []
         self.measure()
 
     def label_window(self, example: Any, window: Window) -> Any:

@@ -10,8 +10,8 @@ from tokenizers import Tokenizer
 from tqdm import tqdm
 
 from core.base.extras import need
-from core.data.checks import Finding, draw_histogram
-from core.data.tokens import Window, is_aligned, split_into_windows
+from core.data.checks import Finding
+from core.data.tokens import Window, split_into_windows
 from core.encoders.encoder import load_encoder
 from core.step import Models
 from task.data import pointer_labels
@@ -85,20 +85,20 @@ def measure_reach(
     texts = [example.text for example in examples]
     length, overlap = settings.max_length, settings.window_overlap
     windows = split_into_windows(tokenizer, texts, length, overlap, "encode")
-    find_cut_span = need("doctor", "span_faults").find_cut_span
+    faults = need("doctor", "span_faults")
     cut, apart, crowded, found = [], [], [], {}
     pairs = zip(examples, windows, strict=True)
     for example, parts in tqdm(pairs, "oracle", len(examples), leave=False, disable=None):
         for triple in example.triples:
             spans = (triple.subject, triple.object)
-            cut += [find_cut_span(example.text, span, example.line, parts) for span in spans]
+            cut += [faults.find_cut_span(example.text, span, example.line, parts) for span in spans]
             if not any(all(window.token_span(span) for span in spans) for window in parts):
                 apart.append(example.line)
         decoded = (decode_gold(example, window, predicates, settings) for window in parts)
         found[example.id] = list(dict.fromkeys(triple for part in decoded for triple in part))
         for triple in {*example.triples}.difference(found[example.id]):
             spans = (triple.subject, triple.object)
-            whole = any(all(is_aligned(span, window) for span in spans) for window in parts)
+            whole = any(all(faults.is_aligned(span, window) for span in spans) for window in parts)
             crowded += [example.line] if whole and triple.predicate in predicates else []
     tokens = [len(window) for parts in windows for window in parts]
     return Reach(tokens, [*filter(None, cut)], apart, score(examples, found), crowded)
@@ -127,6 +127,7 @@ def decode_gold(
 
 def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
     """Return the numbers and the histograms of a file."""
+    draw = need("doctor", "record_checks").draw_histogram
     triples = sum(len(example.triples) for example in examples)
     aligned = 1 - len(reach.cut) / max(2 * triples, 1)
     lines = [
@@ -137,9 +138,9 @@ def describe_file(name: str, examples: Sequence[Example], reach: Reach) -> str:
         f"{reach.oracle['precision']:.4f}, recall {reach.oracle['recall']:.4f}"
         if triples
         else "oracle: none, because no record has a triple",
-        *draw_histogram([len(example.text) for example in examples], "characters"),
-        *draw_histogram(reach.tokens, "tokens a window"),
-        *draw_histogram(count_predicates(examples), "predicates"),
+        *draw([len(example.text) for example in examples], "characters"),
+        *draw(reach.tokens, "tokens a window"),
+        *draw(count_predicates(examples), "predicates"),
     ]
     return "\n".join(lines)
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from core.data.records import Id
 from core.data.tokens import Window
 from core.layers.pointer_search import best_spans, pick, score_pairs, split_cells, top_cells
-from core.prediction.candidates import predict_windows
+from core.prediction.candidates import BestCandidates, decode_windows
 from core.prediction.predictor import Predictor
 from task.data import TripleGenerator
 from task.records import Example, Triple
@@ -50,12 +50,9 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     # Even heads of the entity pointer are subjects, odd ones objects: `[batch, heads, spans]`.
     span_scores, cells = best_spans(entity, mask, MOST_SPANS)
     _, first, last = split_cells(cells, tf.shape(mask)[1])
-    subject_scores, subject_first, subject_last = (
-        part[:, 0::2] for part in (span_scores, first, last)
-    )
-    object_scores, object_first, object_last = (
-        part[:, 1::2] for part in (span_scores, first, last)
-    )
+    spans = (span_scores, first, last)
+    subject_scores, subject_first, subject_last = (part[:, 0::2] for part in spans)
+    object_scores, object_first, object_last = (part[:, 1::2] for part in spans)
     # All `[batch, predicates, subjects, objects]`; `entities` has 1 predicate where heads are
     # shared. Links need no mask: the score of a span in the padding is the lowest anyway.
     every = tf.range(predicates)[:, None]
@@ -106,14 +103,16 @@ def predict_triples(
     Windows of one text are merged: a triple found in several has its highest score. With `keep_all`
     there is no limit to the triples of a text; `progress` is the title of a progress bar.
     """
+    best = BestCandidates(generator, keep_all)
     decode = partial(decode_window, predicates=generator.predicates)
-    merged = predict_windows(predictor, generator, decode, keep_all, progress)
+    for example, triples in decode_windows(predictor, generator, decode, progress):
+        best.add(example.id, triples)
     return {
         name: sorted(
             ((triple, 1 / (1 + np.exp(-score))) for triple, score in scored.items()),
             key=lambda candidate: (-candidate[1], candidate[0]),
         )
-        for name, scored in merged.items()
+        for name, scored in best.kept().items()
     }
 
 

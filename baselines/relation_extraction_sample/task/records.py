@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from core.base.errors import InputError
-from core.data.annotated import read_annotated
-from core.data.records import Id, Span, collect, read_field, read_id, read_records, read_span
+from core.data.records import Id, Span, collect, read_annotated, read_field, read_records, read_span
 
 FIELDS = ("id", "text", "triples", "annotated_predicates", "subject", "predicate", "object")
 
@@ -54,7 +53,8 @@ def read_example(record: dict, line: int, require_triples: bool) -> Example:
     items = read_field(record, "triples", list) if wanted else []
     triples = tuple(dict.fromkeys(read_triple(item, text) for item in items))
     annotated = read_annotated(record, [triple.predicate for triple in triples])
-    return Example(read_id(record), text, triples, annotated, line)  # `read_records` sets `weight`
+    # `read_records` sets `weight`.
+    return Example(read_field(record, "id", Id), text, triples, annotated, line)
 
 
 def read_triple(item: object, text: str) -> Triple:

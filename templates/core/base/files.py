@@ -111,7 +111,7 @@ def write_whole(
     if not is_chief():  # of the workers of one training only the chief writes
         return
     path = Path(path)
-    is_output = path.exists() and os.path.samestat(path.stat(), os.fstat(1))  # as /dev/stdout is
+    is_output = is_standard_output(path)
     through = is_output or path.exists() and not path.is_file()
     target = path if through else path.resolve()
     try:
@@ -151,6 +151,14 @@ def check_destination(path: Path, source: Path) -> None:
     folder, replaced = path.resolve().parent, path.is_file() or not path.exists()
     if not folder.is_dir() or not os.access(folder if replaced else path, os.W_OK):
         raise InputError(f"{path} can't be written: {folder} must be a folder, and open to you.")
+
+
+def is_standard_output(path: Path) -> bool:
+    """Return whether a path names the standard output, as /dev/stdout does."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(1))
+    except OSError:  # there is no such file, or the standard output is closed
+        return False
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class QuietTensorFlow:
                 self.load(module)
             finally:
                 os.dup2(error_output, 2)
+                os.close(error_output)
                 written.seek(0)
                 os.write(2, b"".join(line for line in written if not line.startswith(NOTES)))
 

@@ -121,6 +121,9 @@ def split_into_windows(
         max_length: tokens of a window, special tokens included.
         overlap: tokens that two windows in a row share.
         progress: title of the progress bar; empty: none.
+
+    Raises:
+        InputError: a window would have no token that the one before it lacks.
     """
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -128,6 +131,11 @@ def split_into_windows(
     frame = np.array([special, *2 * [[-1] * len(special)]], np.int32)
     before, after = np.split(frame, [len(special) // 2], axis=1)
     room = max_length - len(special)
+    if overlap >= room:  # settings assume two special tokens; some tokenizers add more
+        raise InputError(
+            f"window_overlap = {overlap} leaves no new token in a window of max_length = "
+            f"{max_length}, which has {len(special)} special tokens: set window_overlap lower."
+        )
     windows: list[list[Window]] = []
     chunks = range(0, len(texts), 1024)
     for chunk in tqdm(chunks, desc=progress, disable=None if progress else True, leave=False):

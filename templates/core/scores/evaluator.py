@@ -147,7 +147,9 @@ class Evaluator(keras.callbacks.Callback):
     def is_best(self, score: float) -> bool:
         """Return whether these weights are to be kept: of equal scores the latest are.
 
-        While no score has moved from 0, as without gold, or from the first one, dev's loss chooses.
+        While the score stays at 0, as without gold, dev's loss chooses. A first score above 0
+        records no loss, so a second one that equals it is kept, and from then on the loss chooses
+        until the score moves.
         """
         position = self.run.position
         if -math.inf < position.best != score:

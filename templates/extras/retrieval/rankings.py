@@ -82,9 +82,8 @@ def read_queries(path: Path, settings: Any = None) -> list[Query]:
         try:
             group = str(read_field(record, "group", Id))
             text = read_field(record, "text_a", str)
-            candidate = Candidate(
-                str(read_field(record, "id", Id)), read_field(record, "text_b", str)
-            )
+            name = str(read_field(record, "id", Id))
+            candidate = Candidate(name, read_field(record, "text_b", str))
             query = queries.setdefault(group, Query(group, text, []))
             if query.text != text:
                 raise InputError(

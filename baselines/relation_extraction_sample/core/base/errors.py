@@ -106,8 +106,7 @@ def explain_file_error(error: Exception) -> str | None:
     """Return a sentence about a full disk or a bad path; None: the error is another one."""
     name = getattr(error, "filename", None)
     # TensorFlow and HDF5 raise their own exceptions for a full disk.
-    full = "No space left" in str(error) or getattr(error, "errno", None) == errno.EDQUOT
-    if full:
+    if "No space left" in str(error) or getattr(error, "errno", None) == errno.EDQUOT:
         where = f" while writing {name}" if name else ""
         return f"{FULL}{where}: free some space and run the command again."
     if name is None or not isinstance(error, OSError):

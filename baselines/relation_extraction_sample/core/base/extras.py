@@ -8,7 +8,7 @@ Core and tasks import nothing of an extra. They ask here, in three ways:
 
 A hook is a function of `extras/NAME/hooks.py`; `extra.toml` lists the hooks of an extra, so that
 nothing is imported before it is needed. `extras/NAME/settings.py` has `Table`, its settings in
-config.toml, and may define what is named in `DECLARATIONS`.
+config.toml. `extras/__init__.py` says what all hooks get and return, and what settings may declare.
 """
 
 import functools
@@ -20,35 +20,6 @@ from typing import Any
 from core.base.errors import InputError
 from core.base.extra_names import EXTRA_NAMES
 from core.base.files import PROJECT
-
-# Hook and its arguments -> who asks, and what it returns.
-HOOKS = {
-    "prepare(training)": "core/training.py, all: nothing; changes any part of a Training",
-    "begin_checks(checks)": "extras/doctor, all: nothing; its part of check.py's options",
-    "check_training(checks)": "extras/doctor, all: nothing; adds findings about the model",
-    "make_strategy(settings)": "core/devices: a tf.distribute.Strategy",
-    "open_records(path, fields, read_one)": "core/data/records.py: the examples of a file",
-    "open_stream(path, stream)": "core/data/records.py: the examples that a reader yields",
-    "open_batches(kind, examples, arguments)": "core/fast/batch_plan.py: batches encoded before",
-    "find_config(folder)": "core/encoders: the file that describes an encoder",
-    "load_backbone(settings, folder)": "core/encoders: the encoder of a folder",
-    "load_tokenizer(name, folder, settings)": "core/encoders: the tokenizer of an encoder",
-    "encoder_windows(settings)": "core/encoders: the windows in which long texts are encoded",
-    "restore_base(settings, folder, models, tokenizer)": "core/prediction: nothing; reads the "
-    "frozen weights of a run",
-    "read_flags(parser)": "predict.py: its arguments, and those of an extra",
-    "predict_in_chunks(describe, examples)": "predict.py: the records to write, chunk by chunk",
-    "build_models(encoder, labels, settings)": "task/model.py: other models than the task's",
-}
-
-# What a settings module may define besides its table.
-DECLARATIONS = {
-    "STRATEGIES": "names that `strategy` may have with this extra",
-    "FREE": "settings that may change while a training is interrupted: none changes a weight",
-    "FILES": "settings that name a file which a training learns from",
-    "complain": "a function of the settings: why they don't fit together, or None",
-    "complete": "a function of the settings that sets what follows from its table",
-}
 
 
 @functools.cache
@@ -65,19 +36,19 @@ def hooks_of(extra: str) -> list[str]:
 
 
 def functions(hook: str) -> list[Any]:
-    """Return the functions of all extras for one of `HOOKS`."""
+    """Return the functions of all extras for a hook."""
     return [
         getattr(open_module(name, "hooks"), hook) for name in present() if hook in hooks_of(name)
     ]
 
 
 def ask(hook: str, *arguments: Any) -> Any:
-    """Return the first answer of an extra to one of `HOOKS`; None: core's default runs."""
+    """Return the first answer of an extra to a hook; None: core's default runs."""
     return next((a for one in functions(hook) if (a := one(*arguments)) is not None), None)
 
 
 def call_all(hook: str, *arguments: Any) -> None:
-    """Call the function of every extra for one of `HOOKS`, in the order of `EXTRA_NAMES`."""
+    """Call the function of every extra for a hook, in the order of `EXTRA_NAMES`."""
     for one in functions(hook):
         one(*arguments)
 
@@ -99,7 +70,7 @@ def settings_modules() -> dict[str, ModuleType]:
 
 
 def declared(name: str) -> list:
-    """Return what the extras declare under a key of `DECLARATIONS`; tuples are joined."""
+    """Return what the settings of extras declare under a name; tuples are joined."""
     values = [getattr(module, name, ()) for module in settings_modules().values()]
     return [one for value in values for one in (value if isinstance(value, tuple) else (value,))]
 

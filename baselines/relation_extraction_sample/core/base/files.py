@@ -9,6 +9,7 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import jsonlines
 from filelock import BaseFileLock, FileLock, Timeout
@@ -110,7 +111,7 @@ def write_whole(
     if not is_chief():  # of the workers of one training only the chief writes
         return
     path = Path(path)
-    is_output = path.exists() and os.path.samestat(path.stat(), os.fstat(1))  # as /dev/stdout is
+    is_output = is_standard_output(path)
     through = is_output or path.exists() and not path.is_file()
     target = path if through else path.resolve()
     try:
@@ -152,12 +153,25 @@ def check_destination(path: Path, source: Path) -> None:
         raise InputError(f"{path} can't be written: {folder} must be a folder, and open to you.")
 
 
+def is_standard_output(path: Path) -> bool:
+    """Return whether a path names the standard output, as /dev/stdout does."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(1))
+    except OSError:  # there is no such file, or the standard output is closed
+        return False
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return what config.toml holds; empty if it can't be read, where that is no error."""
+    try:
+        return tomllib.loads(path.read_text("utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
 def is_own(path: Path) -> bool:
     """Return whether a file belongs to this project, or is data that config.toml names."""
-    try:
-        values = tomllib.loads((PROJECT / "config.toml").read_text("utf-8-sig"))
-    except (OSError, ValueError, RecursionError):  # it is not needed for what is written
-        values = {}
+    values = read_config(PROJECT / "config.toml")
     tables = [values, *(value for value in values.values() if isinstance(value, dict))]
     named = [
         project_path(one)
@@ -197,10 +211,7 @@ def write_json_lines(path: str | Path, records: Iterable[dict]) -> None:
 
 
 def mend_last_line(path: Path) -> None:
-    """Take off a last line that a full disk or a crash has cut off; rows are appended to the file.
-
-    The other lines stay as they are.
-    """
+    """Take off a last line that a full disk or a crash has cut off, and keep all others."""
     content = path.read_bytes() if path.is_file() else b""
     whole = content[: content.rfind(b"\n") + 1]
     if content != whole and is_chief():

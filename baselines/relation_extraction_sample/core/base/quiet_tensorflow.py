@@ -1,9 +1,7 @@
 """Hide the notes that TensorFlow's C++ libraries print while they are loaded.
 
 No log level hides them: they come before TensorFlow has read any. So the error output is caught
-while the module `tensorflow` is loaded, and all but these notes is printed afterwards. Loading
-takes seconds, and many commands never need TensorFlow, so this waits for the first import by
-whatever module: a finder in front of `sys.meta_path` sees it, wraps the loader and removes itself.
+while the module `tensorflow` is loaded, whatever imports it first: many commands never need it.
 """
 
 import importlib.util
@@ -37,6 +35,7 @@ class QuietTensorFlow:
                 self.load(module)
             finally:
                 os.dup2(error_output, 2)
+                os.close(error_output)
                 written.seek(0)
                 os.write(2, b"".join(line for line in written if not line.startswith(NOTES)))
 

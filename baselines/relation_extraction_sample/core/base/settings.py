@@ -6,7 +6,6 @@ each extra of the project.
 
 import difflib
 import functools
-import math
 import re
 import sys
 import tomllib
@@ -22,7 +21,7 @@ from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict, Settings
 from core.base.errors import InputError
 from core.base.extra_names import EXTRA_NAMES
 from core.base.extras import declared, how_to_get, settings_modules
-from core.base.files import PROJECT
+from core.base.files import PROJECT, read_config
 
 CONFIG = PROJECT / "config.toml"
 # Former name -> name, with its table. `baselines update` reads the file too.
@@ -263,7 +262,9 @@ def saved_settings(
     settings_class = with_tables(task_class)
     known = fill_in(settings_class.model_construct().model_dump(), with_new_names(values))
     known["strategy"] = "single" if known["strategy"] == "single" else "auto"
-    known["prediction_batch_size"] = min(known["prediction_batch_size"], batch_of_project())
+    batch = read_config(CONFIG).get("prediction_batch_size")  # it may be lower than that of the run
+    if type(batch) is int and batch > 0:
+        known["prediction_batch_size"] = min(known["prediction_batch_size"], batch)
     token = OF_A_RUN.set(True)
     try:
         return settings_class.model_validate(known)
@@ -272,15 +273,6 @@ def saved_settings(
         raise InputError(f"{file}: {what}") from error
     finally:
         OF_A_RUN.reset(token)
-
-
-def batch_of_project() -> float:
-    """Return prediction_batch_size of config.toml, which may be lower than that of a run."""
-    try:
-        found = tomllib.loads(CONFIG.read_text("utf-8-sig")).get("prediction_batch_size")
-    except (OSError, ValueError):
-        found = None
-    return found if type(found) is int and found > 0 else math.inf
 
 
 def with_new_names(values: dict[str, Any]) -> dict[str, Any]:
@@ -326,9 +318,10 @@ def explain_value(
     if isinstance(meanings.get(key), str) and len(errors) > 1:  # one for each type it may have
         same = [other["msg"] for other in errors if known_key(other, meanings) == key]
         message = ", or ".join(dict.fromkeys(same))
-    from_flag = any(re.split("=", flag)[0] == f"--{key}" for flag in flags or [])
-    where = f"--{key}" if from_flag else f"config.toml, line {line_of(key)}: {key}"
-    where = key if flags is None else where
+    from_flag = any(flag.partition("=")[0] == f"--{key}" for flag in flags or [])
+    where = f"--{key}" if from_flag else key
+    if flags is not None and not from_flag:
+        where = f"config.toml, line {line_of(key)}: {key}"
     if error["type"] == "extra_forbidden" and key in EXTRA_NAMES:
         other = "" if from_flag else ", or delete its table"
         return f"{where} belongs to extras/{key}, which is absent: {how_to_get(key)}{other}."

@@ -18,8 +18,9 @@ def set_xla_flags() -> None:
     cards = sorted(path.read_text("utf-8", "replace") for path in CARDS.glob("*/information"))
     models = [line for card in cards for line in card.splitlines() if line.startswith("Model")]
     folder = CACHE / hashlib.blake2b(repr(models).encode(), digest_size=4).hexdigest()
-    # Quoted: a path may hold blanks.
-    add_flags("TF_XLA_FLAGS", (f"--tf_xla_persistent_cache_directory='{folder}'",))
+    # Quoted: a path may hold blanks, and quotes. In double quotes TensorFlow reads backslashes.
+    quoted = str(folder).replace("\\", r"\\").replace('"', r"\"")
+    add_flags("TF_XLA_FLAGS", (f'--tf_xla_persistent_cache_directory="{quoted}"',))
 
 
 def add_flags(variable: str, flags: tuple[str, ...]) -> None:

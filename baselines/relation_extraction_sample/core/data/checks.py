@@ -1,11 +1,7 @@
 """Parts of check.py that look for faults in the data."""
 
 import unicodedata
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-from core.base.extras import need
 
 
 @dataclass(frozen=True)
@@ -19,11 +15,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.level}: {self.what} ({self.where}): {self.fix}"
-
-
-def draw_histogram(values: Sequence[int] | Counter, unit: str) -> list[str]:
-    """Return lengths, or how often each label occurs, as bars of text."""
-    return need("doctor", "record_checks").draw_histogram(values, unit)
 
 
 def normalise(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import itertools
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ SHOWN_KEYS = 3
 WEIGHT = "weight"  # of a record in the loss, which a record of any task may have
 LARGEST = 1e30  # the sum of those of a batch fits into float32
 PROBABILITY = "probability"  # of one of the items of a record
+ANNOTATED = "annotated_predicates"  # by which a record says that the others are not known
 ITEMS = ("triples", "entities", "events")
 
 
@@ -110,6 +111,30 @@ def is_soft(value: Any) -> bool:
     return isinstance(value, list) and any(map(is_soft, value))
 
 
+def read_annotated(record: dict, predicates: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the predicates that a record is annotated for, each once; None: all.
+
+    Args:
+        record: a record with triples.
+        predicates: of its triples.
+
+    Raises:
+        InputError: they are no list of names, or lack the predicate of a triple.
+    """
+    names = record.get(ANNOTATED)
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(f'"{ANNOTATED}" must be a list of strings, or absent.')
+    for predicate in predicates:
+        if predicate not in names:
+            raise InputError(
+                f'the triple with predicate {predicate!r} is not among "{ANNOTATED}": add the '
+                "predicate there, or drop the triple."
+            )
+    return tuple(dict.fromkeys(names))
+
+
 def record_weights(batches: Any) -> list[float]:
     """Return the weight in the loss of each example of a `DataGenerator`: that of its record.
 
@@ -127,18 +152,6 @@ def record_weights(batches: Any) -> list[float]:
     return weights
 
 
-def is_weighted(batches: Any) -> bool:
-    """Return whether the records of a `DataGenerator` have weights other than 1."""
-    return any(weight != 1 for weight in batches.weights)
-
-
-def read_stream(
-    path: str | Path, stream: Callable[[], Iterator[AnyExample]]
-) -> Sequence[AnyExample]:
-    """Return the examples of a file in another format, which a function yields in one pass."""
-    return ask("open_stream", path, stream) or [*stream()]
-
-
 def collect(function: Callable[[Any], Any], examples: Any, joined: bool = False) -> Any:
     """Return the result of a function of all examples of a file; extras/cache may remember it.
 
@@ -152,9 +165,9 @@ def collect(function: Callable[[Any], Any], examples: Any, joined: bool = False)
 
 
 def read_field(record: dict, name: str, kind: Any) -> Any:
-    """Return a field of a type: `str`, `list`, or `str | int` for ids.
+    """Return a field of a type: `str`, `list`, or `Id`; `object`: of any type.
 
-    Where a number is possible, 7.0 is 7: a column with an empty cell makes floats of whole numbers.
+    As an id 7.0 is 7: a column with an empty cell makes floats of whole numbers.
 
     Raises:
         InputError: the field is missing or of another type.
@@ -163,10 +176,7 @@ def read_field(record: dict, name: str, kind: Any) -> Any:
         raise InputError(f'the field "{name}" is missing: add it to the record.')
     value = whole_number(record[name]) if kind == Id else record[name]
     if not isinstance(value, kind) or isinstance(value, bool) and kind is not object:
-        wanted = getattr(kind, "__name__", str(kind))
-        named = {"str": "a string", "list": "a list", "int": "a whole number"}
-        named |= dict.fromkeys(("float", "int | float", "float | int"), "a number")
-        wanted = named.get(wanted, "a string or a whole number")
+        wanted = {str: "a string", list: "a list"}.get(kind, "a string or a whole number")
         raise InputError(f'"{name}" must be {wanted}, not {value!r}.')
     return value
 
@@ -174,11 +184,6 @@ def read_field(record: dict, name: str, kind: Any) -> Any:
 def whole_number(value: Any) -> Any:
     """Return a float without a fraction as an int, and any other value as it is."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def read_id(record: dict) -> Id:
-    """Return the id of a record, a string or a number, as it is written with the prediction."""
-    return read_field(record, "id", str | int)
 
 
 def read_span(item: dict, name: str, text: str) -> Span:

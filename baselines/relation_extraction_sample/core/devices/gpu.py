@@ -17,9 +17,8 @@ def use_gpus(settings: CoreSettings) -> None:
 
     Call this before anything is computed. A line says if the GPU of this machine can't be used.
     """
-    for card in tf.config.get_visible_devices("GPU"):
-        if settings.devices.logical_devices:  # each of them has a fixed share
-            break
+    split = settings.devices.logical_devices  # each of them has a fixed share
+    for card in [] if split else tf.config.get_visible_devices("GPU"):
         with contextlib.suppress(RuntimeError):  # TensorFlow has started already
             tf.config.experimental.set_memory_growth(card, True)
     if complaint := find_unused_gpu():

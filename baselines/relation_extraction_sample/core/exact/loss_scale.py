@@ -3,8 +3,6 @@
 Keras's `LossScaleOptimizer` fails under MirroredStrategy.
 """
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
@@ -47,21 +45,3 @@ class LossScale:
         self.finite.assign(tf.where(steps >= GROWTH_STEPS, 0.0, steps))
         self.skipped.assign(self.skipped.value + tf.where(finite, 0.0, 1.0))
         return finite
-
-
-def gradients_of(model: Any, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
-    """Return the gradient of a loss with respect to a model's variables, dense and in float32.
-
-    With float16 the loss is scaled, and the gradient, which is float32 again, is scaled back.
-    """
-    loss_scale = getattr(getattr(model, "optimizer", None), "loss_scale", None)
-    scale = loss_scale.scale.value if loss_scale else None
-    gradients = tape.gradient(
-        loss,
-        [variable.value for variable in model.trainable_variables],
-        output_gradients=scale,
-        unconnected_gradients=tf.UnconnectedGradients.ZERO,  # BERT's pooler, for example
-    )
-    # Dense: a token that occurs twice is two slices, whose norms would be counted separately.
-    dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
-    return dense if scale is None else [gradient / scale for gradient in dense]

@@ -4,6 +4,7 @@ The gradient of a weighted sum is the sum of the gradients of its parts, so the 
 the whole batch. Keras's own `gradient_accumulation_steps` raises under MirroredStrategy.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -21,20 +22,13 @@ def graph_of(model: Any, function: Callable[..., Gradients], names: list[str]) -
         function: from a batch, and a dict of other tensors if it takes one, to `Gradients`.
         names: of the losses that it returns.
     """
-
-    def in_micro_batches(batch: dict, others: dict | None = None) -> Gradients:
-        return sum_micro_batches(model, function, names, batch, others)
-
-    chosen = function if model.accumulation == 1 else in_micro_batches
-    return tf.function(chosen, reduce_retracing=True, autograph=False)
+    if model.accumulation > 1:
+        function = functools.partial(sum_micro_batches, model, function, names)
+    return tf.function(function, reduce_retracing=True, autograph=False)
 
 
 def sum_micro_batches(
-    model: Any,
-    function: Callable[..., Gradients],
-    names: list[str],
-    batch: dict,
-    others: dict | None,
+    model: Any, function: Callable, names: list[str], batch: dict, others: dict | None = None
 ) -> Gradients:
     """Return the result of `function` for a batch, with the activations of one part at a time.
 

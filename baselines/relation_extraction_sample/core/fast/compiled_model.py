@@ -6,10 +6,49 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from core.exact.loss_means import LossMeans
-from core.exact.loss_scale import gradients_of
 from core.exact.micro_batches import Gradients, graph_of
 from core.fast.layer_programs import LayerPrograms, call_in_parts
+
+
+class LossMeans(keras.metrics.Metric):
+    """Means of several losses over examples, kept as sums: right on a partial last batch too.
+
+    One metric for each loss would start ten operations for each, which on a GPU takes longer than
+    to compute them.
+
+    Args:
+        names: of the losses.
+
+    Example:
+
+    >>> means = LossMeans(["loss", "head_loss"])
+    >>> losses = {"loss": tf.constant([3.0, 1.0, 9.0]), "head_loss": tf.constant([1.0, 0.0, 9.0])}
+    >>> means.update_state(losses, counted=tf.constant([1.0, 1.0, 0.0]))
+    >>> {name: float(mean) for name, mean in means.result().items()}
+    {'loss': 2.0, 'head_loss': 0.5}
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(dtype="float32", name="losses")
+        self.names = names
+        self.sums = self.add_variable((len(names),), "zeros", name="sums")
+        self.count = self.add_variable((), "zeros", name="count")
+
+    def update_state(self, losses: dict[str, tf.Tensor], counted: tf.Tensor) -> Any:
+        """Add the losses of a batch.
+
+        Args:
+            losses: `[batch]` by name; others than those of `names` are left out.
+            counted: 1 for an example that counts, 0 for padding `[batch]`.
+        """
+        rows = tf.stack([tf.cast(losses[name], tf.float32) for name in self.names])
+        self.sums.assign_add(tf.reduce_sum(rows * counted, axis=1))
+        self.count.assign_add(tf.reduce_sum(counted))
+
+    def result(self) -> dict[str, tf.Tensor]:
+        """Return the mean of each loss by name."""
+        means = tf.math.divide_no_nan(self.sums.value, self.count.value)
+        return dict(zip(self.names, tf.unstack(means), strict=True))
 
 
 class CompiledModel(keras.Model):
@@ -54,8 +93,21 @@ class CompiledModel(keras.Model):
         return call_in_parts(self, super().call, inputs, training)
 
     def gradient_of(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
-        """Return the gradient of a loss with respect to each trainable variable, dense."""
-        return gradients_of(self, loss, tape)
+        """Return the gradient of a loss for each trainable variable, dense and in float32.
+
+        With float16 the loss is scaled, and the gradient, which is float32 again, is scaled back.
+        """
+        loss_scale = getattr(getattr(self, "optimizer", None), "loss_scale", None)
+        scale = loss_scale.scale.value if loss_scale else None
+        gradients = tape.gradient(
+            loss,
+            [variable.value for variable in self.trainable_variables],
+            output_gradients=scale,
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,  # BERT's pooler, for example
+        )
+        # Dense: a token that occurs twice is two slices, whose norms would be counted separately.
+        dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        return dense if scale is None else [gradient / scale for gradient in dense]
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Skip Keras's trial call when `fit` begins: it would pass `loss_weight` to the model."""

@@ -36,15 +36,6 @@ class LayerPrograms:
         self.functions: dict[tuple, Callable | None] = {}  # None: it can't be compiled
         self.parts: dict[int, Any] = {}
 
-    @contextlib.contextmanager
-    def used(self) -> Iterator[None]:
-        """Let the layers whose `call` is `compiled_alone` use these programs in this context."""
-        before = CURRENT.set(self)
-        try:
-            yield
-        finally:
-            CURRENT.reset(before)
-
     def call(self, layer: keras.layers.Layer, call: Callable, inputs: tuple) -> Any:
         """Return the outputs of a layer.
 
@@ -86,10 +77,14 @@ class LayerPrograms:
 CURRENT: ContextVar[LayerPrograms | None] = ContextVar("programs", default=None)
 
 
-def compiled_layers(model: Any) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def compiled_layers(model: Any) -> Iterator[None]:
     """Let the layers of a model run as XLA programs in this context, if `compile` made any."""
-    programs = getattr(model, "programs", None)
-    return programs.used() if programs else contextlib.nullcontext()
+    before = CURRENT.set(getattr(model, "programs", None))
+    try:
+        yield
+    finally:
+        CURRENT.reset(before)
 
 
 def compiled_alone(call: Callable) -> Callable:

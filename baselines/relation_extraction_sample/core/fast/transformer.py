@@ -94,8 +94,8 @@ class SelfAttention(keras.layers.MultiHeadAttention):
         projections = (self._query_dense, self._key_dense, self._value_dense)
         width, heads, size = self._query_dense.kernel.shape
         with AutocastScope(None):  # joined first, kernels and biases are cast once
-            kernel = join([tf.reshape(part.kernel, (width, -1)) for part in projections])
-            bias = join([tf.reshape(part.bias, (-1,)) for part in projections])
+            kernel = join(*(tf.reshape(part.kernel, (width, -1)) for part in projections))
+            bias = join(*(tf.reshape(part.bias, (-1,)) for part in projections))
         kernel, bias = tf.cast(kernel, hidden.dtype), tf.cast(bias, hidden.dtype)
         batch, length, _ = tf.unstack(tf.shape(hidden))
         projected = tf.nn.bias_add(tf.reshape(hidden, (-1, width)) @ kernel, bias)
@@ -103,14 +103,10 @@ class SelfAttention(keras.layers.MultiHeadAttention):
         return tf.unstack(tf.transpose(projected, (2, 0, 3, 1, 4)))
 
 
-def join(parts: list[tf.Tensor]) -> tf.Tensor:
+@tf.custom_gradient
+def join(*parts) -> tuple:
     """Concatenate tensors of one shape along the last axis; the gradient is split at once."""
-
-    @tf.custom_gradient
-    def forward(*parts) -> tuple:
-        return tf.concat(parts, -1), lambda upstream: tf.split(upstream, len(parts), -1)
-
-    return forward(*parts)
+    return tf.concat(parts, -1), lambda upstream: tf.split(upstream, len(parts), -1)
 
 
 @keras.saving.register_keras_serializable("common")

@@ -5,10 +5,9 @@ an object that starts at j?".
 """
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
-
-from core.layers.rotary import RotaryPositionEmbedding
 
 # What the scores of all pairs are computed from. GlobalPointer has queries and keys
 # `[batch, heads, length, size]`. EfficientGlobalPointer has one query and key for all
@@ -30,9 +29,6 @@ class Pointer(keras.layers.Layer):
         if head_size % 2:
             raise ValueError(f"head_size must be even, got {head_size}.")
         self.heads, self.head_size, self.rotary = heads, head_size, rotary
-        self.rotation = RotaryPositionEmbedding(dtype=self.dtype_policy.name, name="rotation")
-        # Without weights it may stay unbuilt, and `fit` on replicas fails on unbuilt layers.
-        self.rotation.built = True
 
     def dense(self, units: int, name: str, inputs_shape: tuple) -> keras.layers.Dense:
         """Return a dense layer that is part of this one, built for the shape of its inputs."""
@@ -68,7 +64,7 @@ class GlobalPointer(Pointer):
         # The rotation takes three axes: [batch * 2 * heads, length, size].
         projected = ops.reshape(ops.transpose(projected, (0, 2, 1, 3)), (-1, length, size))
         if self.rotary:
-            projected = self.rotation(projected)
+            projected = rotate(projected)
         projected = ops.reshape(projected, (-1, 2, self.heads, length, size))
         return tuple(ops.unstack(projected, axis=1))
 
@@ -95,12 +91,38 @@ class EfficientGlobalPointer(Pointer):
         projected = self.projection(inputs)
         queries, keys = ops.split(projected, 2, axis=-1)
         if self.rotary:
-            queries, keys = self.rotation(queries), self.rotation(keys)
+            queries, keys = rotate(queries), rotate(keys)
         starts, ends = ops.split(ops.transpose(self.types(projected), (0, 2, 1)), 2, axis=1)
         return ops.expand_dims(queries, 1), ops.expand_dims(keys, 1), starts, ends
 
 
 POINTERS = {"efficient": EfficientGlobalPointer, "plain": GlobalPointer}  # as settings name them
+
+
+def rotate(inputs) -> keras.KerasTensor:
+    """Rotate the pairs of features `[batch, length, size]` by angles that grow with the position.
+
+    The product of two rotated vectors depends only on the distance of their positions:
+    RoPE(q, i) . RoPE(k, j) = Re(sum_n q_n conj(k_n) e^{i (i - j) t_n}), t_n = 10000^(-2n/size).
+    Source: Su et al. 2021, https://arxiv.org/abs/2104.09864.
+
+    Example: equal vectors at distance 1 have the same product, wherever they are.
+
+    >>> query, key = rotate(np.ones((2, 4, 6), "float32"))
+    >>> products = np.sum(query[:-1] * key[1:], axis=-1)
+    >>> bool(np.allclose(products, products[0]))
+    True
+    """
+    length, size = ops.shape(inputs)[1], inputs.shape[-1]
+    positions = ops.cast(ops.arange(length), "float32")[:, None]
+    speeds = 10000.0 ** (-2.0 * np.arange(size // 2) / size)
+    angles = positions * speeds.astype("float32")
+    angles = ops.reshape(ops.stack([angles, angles], axis=-1), (length, size))
+    cosine = ops.cast(ops.cos(angles), inputs.dtype)
+    sine = ops.cast(ops.sin(angles), inputs.dtype)
+    first, second = ops.unstack(ops.reshape(inputs, (-1, length, size // 2, 2)), axis=-1)
+    quarter_turn = ops.reshape(ops.stack([-second, first], axis=-1), (-1, length, size))
+    return inputs * cosine + quarter_turn * sine
 
 
 def pair_scores(queries, keys, starts=None, ends=None) -> keras.KerasTensor:

@@ -42,41 +42,34 @@ class ManyHeadsLoss(SparseMultilabelLoss):
                 2, and gain nothing.
             padding_mask, spans: what `PairScores` made the scores with.
         """
-        if len(parts or ()) == 4 and parts[0].shape[1] == 1 and pays(labels.shape[1]):
-            possible = possible_pairs(padding_mask, spans)
-            return loss_of_heads(parts, possible, labels, head_weight)
-        return super().call(scores, labels, head_weight)
+        if not (len(parts or ()) == 4 and parts[0].shape[1] == 1 and pays(labels.shape[1])):
+            return super().call(scores, labels, head_weight)
+        possible, weight = possible_pairs(padding_mask, spans), head_weight
+        weight = tf.ones(tf.shape(labels)[:2]) if weight is None else tf.cast(weight, "float32")
 
+        @tf.custom_gradient
+        def compute(*parts) -> tuple[Tensor, Callable]:
+            loss, gradients = learn_heads(parts, possible, labels, weight)
 
-def loss_of_heads(
-    parts: tuple[Tensor, ...], possible: Tensor, labels: Tensor, weight: Tensor | None
-) -> Tensor:
-    """Return the loss of each example, `[batch]`: what `SparseMultilabelLoss` says.
+            def backward(upstream) -> list[Tensor]:
+                shapes = ([-1] + [1] * (one.shape.rank - 1) for one in gradients)
+                pairs = zip(gradients, shapes, strict=True)
+                return [one * tf.reshape(upstream, shape) for one, shape in pairs]
 
-    Args:
-        parts: of the scores, of heads that share queries and keys. Others would gain nothing.
-        possible: `[batch, length, length]`, false for pairs that are none.
-        labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones.
-        weight: `[batch, heads]`; None: 1.
-    """
-    weight = tf.ones(tf.shape(labels)[:2]) if weight is None else tf.cast(weight, "float32")
+            return loss, backward
 
-    @tf.custom_gradient
-    def compute(*parts) -> tuple[Tensor, Callable]:
-        loss, gradients = learn_heads(parts, possible, labels, weight)
-
-        def backward(upstream) -> list[Tensor]:
-            return [
-                one * tf.reshape(upstream, [-1] + [1] * (one.shape.rank - 1)) for one in gradients
-            ]
-
-        return loss, backward
-
-    return compute(*(tf.cast(part, "float32") for part in parts))
+        return compute(*(tf.cast(part, "float32") for part in parts))
 
 
 def learn_heads(parts, possible, labels, weight) -> tuple[Tensor, list[Tensor]]:
-    """Return the weighted loss of each example, and its gradient for each part."""
+    """Return the weighted loss of each example, and its gradient for each part.
+
+    Args:
+        parts: of the scores, of heads that share queries and keys.
+        possible: `[batch, length, length]`, false for pairs that are none.
+        labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones.
+        weight: `[batch, heads]`.
+    """
     queries, keys, starts, ends = parts
     heads, size = labels.shape[1], queries.shape[-1]
     products = tf.matmul(queries * size**-0.5, keys, transpose_b=True)[:, 0]

@@ -23,9 +23,8 @@ class BestCandidates:
 
     def __init__(self, generator: Any, keep_all: bool) -> None:
         self.found: dict[Any, dict] = {example.id: {} for example in generator.examples}
-        self.most: Any = (
-            np.inf if keep_all else max(KEPT_AT_LEAST, KEPT_PER_WINDOW * generator.size)
-        )
+        most = max(KEPT_AT_LEAST, KEPT_PER_WINDOW * generator.size)
+        self.most: Any = np.inf if keep_all else most
         self.floor, self.added = -np.inf, 0
 
     def add(self, record: Hashable, scored: dict) -> None:
@@ -50,35 +49,20 @@ class BestCandidates:
         return self.found
 
 
-def predict_windows(
-    predictor: Any,
-    generator: Any,
-    decode_window: Callable[[dict[str, np.ndarray], Window], dict],
-    keep_all: bool,
-    progress: str,
-) -> dict[Any, dict]:
-    """Return record id -> candidates with their best score over all windows of the record.
-
-    Args:
-        predictor: of the inference model.
-        generator: a `WindowGenerator` of the examples, without labels.
-        decode_window: from the outputs for one window, by name, to candidates with scores.
-        keep_all: as in `BestCandidates`.
-        progress: title of the progress bar; empty: none.
-    """
-    best = BestCandidates(generator, keep_all)
-    for example, candidates in decode_windows(predictor, generator, decode_window, progress):
-        best.add(example.id, candidates)
-    return best.kept()
-
-
 def decode_windows(
     predictor: Any,
     generator: Any,
     decode_window: Callable[[dict[str, np.ndarray], Window], Any],
     progress: str,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield each window's example and decoded result; arguments as in `predict_windows`."""
+    """Yield the example of each window, and what is decoded from the outputs for it, by name.
+
+    Args:
+        predictor: of the inference model.
+        generator: a `WindowGenerator` of the examples, without labels.
+        decode_window: of the task.
+        progress: title of the progress bar; empty: none.
+    """
 
     def decode(positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list:
         rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]

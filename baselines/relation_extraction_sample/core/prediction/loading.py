@@ -9,7 +9,6 @@ from typing import Any
 import keras
 from tokenizers import Tokenizer
 
-from core.base.errors import InputError
 from core.base.extras import ask, need
 from core.base.files import read_json
 from core.base.settings import CoreSettings, RecordSettings, saved_settings
@@ -56,14 +55,7 @@ class TrainedRuns:
 
     @functools.cached_property
     def predictor(self) -> Predictor:
-        """All models together, compiled once.
-
-        Raises:
-            InputError: a blend has no models of its own.
-        """
-        if self.blend:
-            runs = ", ".join(run.name for run in blended_runs(self.folders[0]))
-            raise InputError(f"{self.folders[0].name} is a blend: name one of its runs, {runs}.")
+        """All models together, compiled once; a blend (extras/blends) has none of its own."""
         return Predictor(self.models, self.strategy, self.select)
 
 
@@ -88,8 +80,8 @@ def load_trained(
     Raises:
         InputError: there is no such run, or its files or two of the runs don't fit together.
     """
-    if blend := find_blend(paths):
-        return need("blends").load_blend(blend, task_class, strategy)
+    if any(blended_runs(find_run(path)) for path in paths):
+        return need("blends").load_blend(paths, task_class, strategy)
     folders = find_runs(paths)
     check_members(folders, task_class, shared_settings)
     for folder in folders:
@@ -112,18 +104,3 @@ def load_trained(
             models.append(built.inference)
             inputs |= {*built.encoder_inputs}
     return TrainedRuns(folders, every, labels, tokenizer, models, sorted(inputs), strategy, select)
-
-
-def find_blend(paths: Sequence[str | Path]) -> Path | None:
-    """Return the folder of the blend that a path names; None: the paths name runs.
-
-    Raises:
-        InputError: it is not the only path.
-    """
-    blends = [folder for folder in map(find_run, paths) if blended_runs(folder)]
-    if blends and len(paths) > 1:
-        raise InputError(
-            f"{blends[0].name} is a blend, which has its own weights: name it without other runs, "
-            "or fit a blend of it and the others."
-        )
-    return blends[0] if blends else None

@@ -80,7 +80,6 @@ def write_report(
         examples: every record of dev, right or wrong.
         floor: scores and examples of a simple model, on the same records.
     """
-    folder = Path(folder)
     scores, curve = read_json(folder / "scores.json"), folder / "metrics.jsonl"
     rows = [row for _, row in read_json_lines(curve)] if curve.is_file() else []
     facts = {

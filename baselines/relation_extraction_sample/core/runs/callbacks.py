@@ -9,6 +9,7 @@ import keras
 from core.base.errors import ToldToEnd
 from core.base.settings import CoreSettings
 from core.base.workers import all_workers
+from core.runs.checkpoints import save_checkpoint
 from core.runs.run import Run
 
 AGREED_STEPS = 10  # every so many steps, several workers ask whether one was told to end
@@ -71,7 +72,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def save(self, end: bool) -> None:
         """Write the checkpoint, and end if any worker was told to: all must end together."""
-        self.run.save(self.model)
+        save_checkpoint(self.run.folder, self.run.position, self.model)
         if end:
             raise ToldToEnd("told to end: all is saved; run the same command again to go on.")
 

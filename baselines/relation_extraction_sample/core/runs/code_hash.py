@@ -50,25 +50,20 @@ def hashed_files(project: Path) -> list[Path]:
     return [path for path in paths if not any(part.startswith(".") for part in path.parts)]
 
 
-def outline(node: ast.AST) -> str:
-    """Write out a syntax tree without docstrings, positions and empty fields.
+def outline(value: object) -> str:
+    """Write out a syntax tree, or a part, without docstrings, positions and empty fields.
 
     `ast.dump` would do, but its output differs from one version of Python to the next.
     """
-    fields = []
-    for name, value in ast.iter_fields(node):
-        match value:  # without its docstring
-            case [ast.Expr(value=ast.Constant(value=str())), *others] if name == "body":
-                value = others
-        if value not in (None, []):
-            fields.append(f"{name}={outline_value(value)}")
-    return f"{type(node).__name__}({', '.join(fields)})"
-
-
-def outline_value(value: object) -> str:
-    """Write out the value of a field: a node, a list of values, or a constant."""
-    if isinstance(value, ast.AST):
-        return outline(value)
     if isinstance(value, list):
-        return f"[{', '.join(outline_value(item) for item in value)}]"
-    return repr(value)
+        return f"[{', '.join(map(outline, value))}]"
+    if not isinstance(value, ast.AST):
+        return repr(value)
+    fields = []
+    for name, part in ast.iter_fields(value):
+        match part:  # without its docstring
+            case [ast.Expr(value=ast.Constant(value=str())), *others] if name == "body":
+                part = others
+        if part not in (None, []):
+            fields.append(f"{name}={outline(part)}")
+    return f"{type(value).__name__}({', '.join(fields)})"

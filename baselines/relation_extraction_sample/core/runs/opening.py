@@ -75,13 +75,11 @@ def find_difference(begun: dict, asked: dict, free: tuple[str, ...] = ()) -> str
 def record_hashes(settings: CoreSettings) -> dict[str, str]:
     """Return the hashes of the files that a run is trained and scored on."""
     values = flatten(settings.model_dump())
-    names = (name for name in ("train_file", "dev_file", *declared("FILES")) if values[name])
     hashes = {}
-    for name in names:
-        value = values[name]
-        several = isinstance(value, list)
-        made = (
-            hash_of_files(map(project_path, value)) if several else file_hash(project_path(value))
-        )
-        hashes[name.removesuffix("_file") + "_hash"] = made
+    for name in filter(values.get, ("train_file", "dev_file", *declared("FILES"))):
+        file, key = values[name], name.removesuffix("_file") + "_hash"
+        if isinstance(file, list):
+            hashes[key] = hash_of_files(map(project_path, file))
+        else:
+            hashes[key] = file_hash(project_path(file))
     return hashes

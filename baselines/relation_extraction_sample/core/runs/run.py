@@ -18,8 +18,7 @@ from core.base.files import (
     write_json_lines,
 )
 from core.base.workers import is_chief
-from core.runs.checkpoints import UNFINISHED, Position, restore_checkpoint, save_checkpoint
-from core.runs.manifest import note_files
+from core.runs.checkpoints import UNFINISHED, Position
 from core.runs.scores import read_scores
 
 # What a training and its scripts leave in a run; one that is overwritten keeps none of it.
@@ -73,18 +72,6 @@ class Run:
         """Return the score on dev of the best weights."""
         scores = read_scores(self.folder)
         return scores["dev"][scores["monitor"]]
-
-    def note_files(self, *names: str, stay: bool = True) -> None:
-        """Write the hashes of files into the manifest, as `note_files` of the manifest does."""
-        note_files(self.folder, *names, stay=stay)
-
-    def save(self, model: keras.Model) -> None:
-        """Write the checkpoint."""
-        save_checkpoint(self.folder, self.position, model)
-
-    def restore(self, model: keras.Model) -> None:
-        """Load the checkpoint, if there is one, into the model and the position."""
-        restore_checkpoint(self.folder, self.position, model)
 
     def forget_later_rows(self) -> None:
         """Drop the rows of metrics.jsonl after the position: they will be written again."""

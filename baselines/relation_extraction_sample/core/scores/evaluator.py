@@ -12,9 +12,11 @@ import tensorflow as tf
 from core.base.errors import InputError
 from core.base.files import append_json_line, delete, write_json, write_json_lines, write_whole
 from core.base.workers import is_chief
+from core.batches import DataGenerator
 from core.prediction.predictor import Predictor
+from core.runs.manifest import note_files
 from core.runs.provenance import provenance
-from core.scores.evaluation import Evaluation
+from core.scores.evaluation import Evaluation, OwnWeights
 
 if TYPE_CHECKING:
     from core.training import Training
@@ -125,9 +127,9 @@ class Evaluator(keras.callbacks.Callback):
         if self.is_best(score):
             position.best = score
             folder = self.run.folder
-            self.run.note_files("best.weights.h5", stay=False)  # a kill must not leave a wrong hash
+            note_files(folder, "best.weights.h5", stay=False)  # a kill must not leave a wrong hash
             write_whole(folder / "best.weights.h5", self.inference_model.save_weights)
-            self.run.note_files("best.weights.h5")
+            note_files(folder, "best.weights.h5")
             write_json_lines(folder / "predictions" / "dev.jsonl", evaluation.predictions)
             # Scores and predictions of other files belong to the previous weights.
             for path in (folder / "predictions").glob("*"):
@@ -145,16 +147,27 @@ class Evaluator(keras.callbacks.Callback):
     def is_best(self, score: float) -> bool:
         """Return whether these weights are to be kept: of equal scores the latest are.
 
-        While no score has moved from 0, as without gold, or from the first one, dev's loss chooses.
+        While the score stays at 0, as without gold, dev's loss chooses. A first score above 0
+        records no loss, so a second one that equals it is kept, and from then on the loss chooses
+        until the score moves.
         """
         position = self.run.position
         if -math.inf < position.best != score:
             position.still_loss = math.nan  # the score moves: from now on it chooses
         if math.isnan(position.still_loss) or score and position.best == -math.inf:
             return score >= position.best
+        if position.best == -math.inf and self.scores_once():
+            return True
         before, loss = position.still_loss, self.dev_loss()
         position.still_loss = min(before, loss)
         return loss <= before
+
+    def scores_once(self) -> bool:
+        """Return whether this first scoring is the only one, so that there is nothing to choose."""
+        plain = (
+            type(self.training.kept_weights) is OwnWeights
+        )  # an average may be scored at the end
+        return plain and self.run.position.updates >= self.training.last_step
 
     @functools.cached_property
     def losses(self) -> Predictor:
@@ -165,11 +178,14 @@ class Evaluator(keras.callbacks.Callback):
 
     def dev_loss(self) -> float:
         """Return the mean loss of dev without dropout; infinite: its rows are no examples."""
-        training, batches = self.training, self.training.batches
-        if not batches.arguments:  # of packed rows, or of a corpus
+        batches = self.labelled_batches
+        if batches is None or not batches.size:  # no gold of dev can be learned
             return math.inf
-        dev_batches = batches.of(training.scorer.batches.examples, *batches.arguments)
-        if not dev_batches.size:  # no gold of dev can be learned
-            return math.inf
-        found = self.losses.decode(dev_batches, lambda _, own: [*np.sum([*own.values()], axis=0)])
+        found = self.losses.decode(batches, lambda _, own: [*np.sum([*own.values()], axis=0)])
         return float(np.mean([loss for _, loss in found]))
+
+    @functools.cached_property
+    def labelled_batches(self) -> DataGenerator | None:
+        """Return batches of dev with labels; None: of packed rows, or of a corpus."""
+        batches, examples = self.training.batches, self.training.scorer.batches.examples
+        return batches.of(examples, *batches.arguments) if batches.arguments else None

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.data.checks import Finding
 from core.data.records import Span
-from core.data.tokens import Window, is_aligned
+from core.data.tokens import Window
 
 # A shift of more than one character proves something only where it mends so many spans.
 MANY = 3
@@ -111,6 +111,11 @@ CAUSES = {
         "tokens.",
     ),
 }
+
+
+def is_aligned(span: Span, window: Window) -> bool:
+    """Return whether a character span begins and ends with a token of the window."""
+    return span[0] in window.starts and span[1] in window.ends
 
 
 def find_cut_span(text: str, span: Span, line: int, windows: Sequence[Window]) -> CutSpan | None:
