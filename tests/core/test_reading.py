@@ -50,6 +50,13 @@ def test_the_reading_path_is_short(template):
     assert sum(lines.values()) <= LINES.get(template, MOST_LINES), lines
 
 
+def test_the_docs_name_these_limits():
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    words = " ".join(text.split())
+    limit = LINES["relation_extraction"]
+    assert f"at most {limit:,} lines for relation extraction, {MOST_LINES:,} for any task" in words
+
+
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_the_reading_path_is_closed(template):
     """Each name from elsewhere has a row in the glossary, which is in both READMEs."""
