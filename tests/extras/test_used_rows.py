@@ -160,7 +160,7 @@ def test_a_checkpoint_has_no_other_rows(tmp_path):
     sizes = []
     for rows in (False, True):
         models, _ = build(make_settings(), rows)
-        Run(tmp_path).save(models.training)
+        save_checkpoint(tmp_path, Run(tmp_path).position, models.training)
         with np.load(tmp_path / "checkpoint.npz") as arrays:
             sizes.append(sum(arrays[name].size for name in arrays if name.isdigit()))
     assert sizes[0] - sizes[1] == 3 * 8 * (TOKENS - 20) - 4  # the factor, its moments, the origin
