@@ -58,7 +58,9 @@ def tune_threshold(golds: Sequence[Example], candidates: Candidates) -> dict:
     """
     scores, hits, gold_count = [], [], 0
     for gold in golds:
-        best = dict(candidates.get(gold.id, []))
+        best: dict[Triple, float] = {}
+        for triple, probability in candidates.get(gold.id, []):
+            best[triple] = max(probability, best.get(triple, probability))
         true, found = keep_annotated(gold, gold.triples), keep_annotated(gold, best)
         gold_count += len(true)
         scores += [best[triple] for triple in found]
