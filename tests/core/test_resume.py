@@ -54,7 +54,7 @@ needs_signals = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module", params=further(TEMPLATES, *LATER, "reading_comprehension"))
+@pytest.fixture(scope="module", params=further(TEMPLATES, *LATER))
 def project(request, tmp_path_factory) -> Path:
     """A project, in most tasks without any extras: to go on is core's own."""
     extras = "cluster, orbit, regularization" if request.param in LATER else "none"

@@ -575,7 +575,7 @@ STEPS = 7  # an epoch: 101 examples in batches of 16
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    served = bake_project("relation_extraction", tmp_path_factory.mktemp("served"))
+    served = bake_project("text_classification", tmp_path_factory.mktemp("served"))
     shorten(served, {"train": 101, "dev": 12})
     return served
 
