@@ -4,6 +4,8 @@ import contextlib
 import json
 import math
 import os
+import threading
+import time
 import types
 
 import keras
@@ -21,7 +23,7 @@ from core.runs.checkpoints import Position, restore_checkpoint, save_checkpoint
 from core.runs.finishing import explain_still_score
 from core.runs.manifest import check_files, note_files
 from core.runs.run import Run
-from core.runs.scores import read_scores
+from core.runs.scores import change_scores, read_scores
 from core.scores import keep
 from core.scores.evaluation import DevScorer, Evaluation
 from core.scores.evaluator import Evaluator
@@ -246,6 +248,25 @@ def evaluation(file: str, f1: float) -> Evaluation:
     return Evaluation({"file": file, "data_hash": f"sha256:{file}", "f1": f1}, [{"f1": f1}], [])
 
 
+def test_two_processes_that_change_scores_take_turns(tmp_path):
+    """Two evaluations at once, or one while its run is trained: neither undoes the other."""
+    write_json(tmp_path / "scores.json", {"monitor": "f1", "dev": {"f1": 0.5}})
+    begun = threading.Event()
+
+    def change_slowly(scores: dict) -> dict:
+        begun.set()
+        time.sleep(0.3)
+        return {**scores, "files": {"one": {}}}
+
+    thread = threading.Thread(target=change_scores, args=(tmp_path, change_slowly))
+    thread.start()
+    begun.wait()
+    change_scores(tmp_path, lambda scores: {**scores, "finished": "now"})
+    thread.join()
+    found = read_scores(tmp_path)
+    assert found == {"monitor": "f1", "dev": {"f1": 0.5}, "files": {"one": {}}, "finished": "now"}
+
+
 def test_other_files_have_a_place_of_their_own(tmp_path, monkeypatch):
     """None takes the place of dev, of a fact about the run, or of another file."""
     monkeypatch.setattr(keep, "find_run", lambda run: tmp_path)
@@ -255,13 +276,15 @@ def test_other_files_have_a_place_of_their_own(tmp_path, monkeypatch):
     write_json(tmp_path / "scores.json", before)
     facts = ("monitor", "seed", "finished", "command")
     names = ("other/dev", *(f"a/{fact}" for fact in facts), "a/test", "a/test", "b/test")
+    names += ("x/b/test", "y/b/test", "x/b/test")
     for number, name in enumerate(names):
         path = tmp_path / f"{name}.jsonl"
         keep_scores(["run"], path, evaluation(f"{name}.jsonl", number), {"measured": "today"})
     scores = read_scores(tmp_path)
     files = scores.pop("files")
     assert scores == before
-    assert list(files) == ["other_dev", *facts, "test", "b_test"]
+    assert list(files) == ["other_dev", *facts, "test", "b_test", "x_b_test", "y_b_test"]
+    assert files["x_b_test"]["f1"] == 10 and files["y_b_test"]["f1"] == 9
     assert files["test"]["f1"] == 6 and files["b_test"]["file"] == "b/test.jsonl"
     assert files["other_dev"]["data_hash"] == "sha256:other/dev.jsonl"
     # Files outside the project have no folder in `file`.

@@ -1,5 +1,6 @@
 """Files are written whole or not at all, and only in the place of what they may replace."""
 
+import contextlib
 import gzip
 import io
 import os
@@ -114,7 +115,7 @@ def test_what_is_read_is_not_written_over(tmp_path):
     assert not (tmp_path / "absent").exists()
 
 
-def test_files_of_a_run_are_not_written_over(tmp_path):
+def test_files_of_a_run_are_not_written_over(tmp_path, monkeypatch):
     folder = tmp_path / "run"
     (folder / "predictions").mkdir(parents=True)
     for name in ("manifest.json", "scores.json", "predictions/dev.jsonl"):
@@ -122,6 +123,19 @@ def test_files_of_a_run_are_not_written_over(tmp_path):
         with pytest.raises(InputError, match="belongs to a run and is there already: name another"):
             check_destination(folder / name, tmp_path / "in.jsonl")
     check_destination(folder / "submission.jsonl", tmp_path / "in.jsonl")
+    # Cross-validations, blends and searches have no manifest.
+    monkeypatch.setattr(files, "PROJECT", tmp_path)
+    for name, is_of_run in (
+        ("scores.json", False),
+        ("runs/a.json", False),
+        ("runs/a/b.json", True),
+    ):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        check_destination(file, tmp_path / "in.jsonl")
+        file.write_text("{}", encoding="utf-8")
+        with pytest.raises(InputError) if is_of_run else contextlib.nullcontext():
+            check_destination(file, tmp_path / "in.jsonl")
 
 
 def test_a_packed_file_is_to_be_unpacked(tmp_path):

@@ -396,9 +396,16 @@ def test_the_training_file_says_the_names(tmp_path):
     assert table.names[0] == "buy" and all(name.startswith("buy = ") for name in table.names[1:])
     [other] = Extractor(Table(kind="events", names=["sell"])).read_examples(path)
     assert other.targets == ("none",) and example.targets != other.targets
-    path.write_text('{"id": 1, "text": "Ada"}\n', encoding="utf-8")
-    [plain] = Extractor(table).read_examples(path, require=False)
-    assert plain.targets == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_to_write_for_needs_no_gold(kind, tmp_path):
+    """Null is unknown, as in the pointer templates."""
+    path, extractor = tmp_path / "test.jsonl", Extractor(Table(kind=kind, names=["sell"]))
+    for gold in ("", f', "{kind}": null'):
+        path.write_text(f'{{"id": 1, "text": "Ada"{gold}}}\n', encoding="utf-8")
+        [plain] = extractor.read_examples(path, require=False)
+        assert plain.targets == ()
 
 
 def make_settings(**changes) -> Settings:

@@ -117,6 +117,8 @@ def test_ids_that_differ_are_one_sentence(process: ProjectProcess, tmp_path: Pat
         f"error: {path} lacks 1 of {total} records ({str(name)!r}), has 1 that the gold lacks "
         f"('other'), repeats 1 ({str(again)!r}): write one record for each id of the gold."
     )
+    path.write_text(json.dumps({**json.loads(first), "id": "9" * 4000}) + "\n", "utf-8")
+    assert len(process.run("score.py", str(path), str(gold)).err) < 500
 
 
 def test_a_record_that_is_no_prediction_is_named(process: ProjectProcess, tmp_path: Path) -> None:

@@ -142,7 +142,9 @@ def check_destination(path: Path, source: Path) -> None:
     """
     if path.is_dir():
         raise InputError(f"{path} is a folder: name a file in it.")
-    if path.exists() and any((above / MANIFEST).is_file() for above in path.resolve().parents[:2]):
+    above = path.resolve().parents  # cross-validations, blends and searches have no manifest
+    of_run = PROJECT / "runs" in above[1:] or any((one / MANIFEST).is_file() for one in above[:2])
+    if path.exists() and of_run:
         raise InputError(f"{path} belongs to a run and is there already: name another file.")
     if path.exists() and source.exists() and path.samefile(source):
         raise InputError(f"{path} is the file that is read: name another one to write.")

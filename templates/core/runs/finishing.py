@@ -2,24 +2,24 @@
 
 from datetime import UTC, datetime
 
-from core.base.files import delete, read_json_lines, write_json
+from core.base.files import delete, read_json_lines
 from core.runs.checkpoints import UNFINISHED
 from core.runs.run import Run
-from core.runs.scores import read_scores
+from core.runs.scores import change_scores, read_scores
 
 
 def end_training(run: Run) -> list[dict]:
     """Note how long a run was trained; return its dev predictions."""
     metrics = run.folder / "metrics.jsonl"
     rows = [row for _, row in read_json_lines(metrics)] if metrics.is_file() else []
-    scores = read_scores(run.folder) | {
+    facts = {
         "epochs": rows[-1]["epoch"] if rows else run.position.epoch,  # `steps` may end within one
         "minutes": round(run.position.seconds / 60, 2),
     }
-    if sentence := explain_still_score(rows, scores.get("monitor", "")):
-        scores["chose_nothing"] = sentence
+    if sentence := explain_still_score(rows, read_scores(run.folder).get("monitor", "")):
+        facts["chose_nothing"] = sentence
         print(f"warning: {sentence}")
-    write_json(run.folder / "scores.json", scores)
+    change_scores(run.folder, lambda scores: scores | facts)
     return [record for _, record in read_json_lines(run.folder / "predictions" / "dev.jsonl")]
 
 
@@ -43,6 +43,6 @@ def explain_still_score(rows: list[dict], monitor: str) -> str:
 def finish_run(run: Run) -> None:
     """Mark a run as finished, and delete its checkpoints; call this last."""
     finished = {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
-    write_json(run.folder / "scores.json", read_scores(run.folder) | finished)
+    change_scores(run.folder, lambda scores: scores | finished)
     for name in UNFINISHED:
         delete(run.folder / name)

@@ -10,12 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 from core.base.errors import InputError
-from core.base.files import append_json_line, delete, write_json, write_json_lines, write_whole
+from core.base.files import append_json_line, delete, write_json_lines, write_whole
 from core.base.workers import is_chief
 from core.batches import DataGenerator
 from core.prediction.predictor import Predictor
 from core.runs.manifest import note_files
 from core.runs.provenance import provenance
+from core.runs.scores import change_scores
 from core.scores.evaluation import Evaluation, OwnWeights
 
 if TYPE_CHECKING:
@@ -135,10 +136,8 @@ class Evaluator(keras.callbacks.Callback):
             for path in (folder / "predictions").glob("*"):
                 if path.name != "dev.jsonl":
                     delete(path)
-            write_json(
-                folder / "scores.json",
-                {**self.facts, "monitor": self.monitor, **facts, "dev": evaluation.scores},
-            )
+            scores = {**self.facts, "monitor": self.monitor, **facts, "dev": evaluation.scores}
+            change_scores(folder, lambda _: scores)
         position.waited = 0 if gained else position.waited + 1
         if self.patience and position.waited >= self.patience:
             self.training.models.training.stop_training = True

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.base.files import write_json, write_json_lines
+from core.base.files import write_json_lines
 from core.runs.members import find_run
-from core.runs.scores import read_scores
+from core.runs.scores import change_scores
 from core.scores.evaluation import Evaluation
 
 
@@ -13,7 +13,7 @@ def keep_scores(runs: Sequence[str], path: Path, evaluation: Evaluation, facts: 
     """Add the scores and predictions of another file to a run, by the name of the file.
 
     The scores on dev, which chose the weights, are kept. Another dev.jsonl, or a second file of the
-    same name, gets the name of its folder in front of its own.
+    same name, gets the names of its folders in front of its own.
 
     Args:
         runs: its folder, or its name in runs/; a cross-validation keeps one set of scores. Of
@@ -22,10 +22,15 @@ def keep_scores(runs: Sequence[str], path: Path, evaluation: Evaluation, facts: 
     if len(runs) > 1:
         print("several runs have no folder, so these scores are not kept; extras/blends makes one")
         return
-    folder, name = find_run(runs[0]), path.stem
-    scores = read_scores(folder)
-    files, own = scores.get("files", {}), evaluation.scores
-    if name == "dev" or files.get(name, own)["data_hash"] != own["data_hash"]:
-        name = f"{path.resolve().parent.name}_{name}"
-    write_json_lines(folder / "predictions" / f"{name}.jsonl", evaluation.predictions)
-    write_json(folder / "scores.json", {**scores, "files": {**files, name: {**own, **facts}}})
+    folder, own = find_run(runs[0]), evaluation.scores
+
+    def add(scores: dict) -> dict:
+        files, name = scores.get("files", {}), path.stem
+        for parent in path.resolve().parents:
+            if name != "dev" and files.get(name, own)["data_hash"] == own["data_hash"]:
+                break
+            name = f"{parent.name}_{name}"
+        write_json_lines(folder / "predictions" / f"{name}.jsonl", evaluation.predictions)
+        return {**scores, "files": {**files, name: {**own, **facts}}}
+
+    change_scores(folder, add)

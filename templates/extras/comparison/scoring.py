@@ -15,6 +15,7 @@ from typing import Any
 
 from core.base.errors import InputError
 from core.base.files import check_destination, read_json_lines, write_json
+from core.base.words import excerpt
 from core.data.records import Id, whole_number
 
 # Of the ids that differ, so many are named.
@@ -133,7 +134,8 @@ def match_ids(path: Path, given: Iterable[Any], golds: Sequence[Any]) -> None:
     }
     said = []
     for what, own in faults.items():
-        names = ", ".join(map(repr, own[:SHOWN_IDS])) + ", ..." * (len(own) > SHOWN_IDS)
+        names = ", ".join(excerpt(repr(name), most=60) for name in own[:SHOWN_IDS])
+        names += ", ..." * (len(own) > SHOWN_IDS)
         said += [f"{what.format(len(own))} ({names})"] if own else []
     if said:
         raise InputError(f"{path} {', '.join(said)}: write one record for each id of the gold.")

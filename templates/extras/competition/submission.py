@@ -16,6 +16,7 @@ from typing import Any
 
 from core.base.errors import InputError
 from core.base.files import write_text
+from core.base.words import excerpt
 from extras.competition.forms import KINDS, Form, Plan
 from extras.competition.list_tables import list_rows, plan_lists
 from extras.competition.matching import label_of_column, match_columns, same_name
@@ -426,7 +427,7 @@ def compare_ids(own: Sequence[str], ids: Sequence[str]) -> list[str]:
         ("not asked for by the sample", unknown, len(own)),
     ):
         if found:
-            shown = ", ".join(found[:SHOWN_IDS])
+            shown = ", ".join(excerpt(identity, most=60) for identity in found[:SHOWN_IDS])
             words.append(f"{what}: {shown} ({len(found)} of {every} ids)")
     likely = {same_id(identity): identity for identity in unknown}
     alike = [identity for identity in missing if same_id(identity) in likely]

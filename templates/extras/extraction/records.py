@@ -95,7 +95,7 @@ def read_example(record: dict, line: int, kind: str, require: bool) -> Example:
     """Check one record."""
     text = read_field(record, "text", str)
     read_item = read_triple if kind == "triples" else read_event
-    wanted = require or kind in record
+    wanted = require or record.get(kind) is not None
     items = [read_item(item, text) for item in read_field(record, kind, list)] if wanted else []
     for item in items:
         for name in (item.name, *(role for role, _ in item.nodes if role is not None)):

@@ -51,7 +51,11 @@ def main() -> None:
     found = choose_negatives(queries, corpus, ranked, drawn)
     if not any(found):
         what = "--below, or --top" if arguments.below is not None else "--top, or lower --skip"
-        raise InputError(f"no text is a negative of any query of {arguments.pairs}: raise {what}.")
+        advice = f"raise {what}"
+        if not encoder and all(len(rows) < count for rows, _ in ranked):  # BM25 has found them all
+            advice = "BM25 finds texts that share a word, and no other one does: name a bi-encoder "
+            advice += f"with --run{', or lower --skip' if arguments.skip else ''}"
+        raise InputError(f"no text is a negative of any query of {arguments.pairs}: {advice}.")
     write_json_lines(arguments.out, training_records(queries, corpus, found, labels))
     mined, few = sum(map(len, found)), sum(len(own) < wanted for own in found)
     print(f"{arguments.out}: {len(queries)} queries, {mined} negatives")

@@ -376,6 +376,17 @@ def test_a_hashtag_gets_the_tag_that_was_found(tmp_path):
     assert out.read_text() == "#text\tO\nme\tB-PER\n\nAda\tO\n"
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_line_ends_and_the_byte_order_mark_stay(mark, end, tmp_path):
+    text = f"{mark}#text\tB-LOC{end}me\tO{end}{end}Ada\tO{end}"
+    path, out = tmp_path / "in.conll", tmp_path / "out.conll"
+    path.write_bytes(text.encode())
+    write_conll(out, read_conll(path, settings().conll, False), [[("PER", 1, 1)], []], "bio2")
+    wanted = f"{mark}#text\tO{end}me\tB-PER{end}{end}Ada\tO{end}"
+    assert out.read_bytes() == wanted.encode()
+
+
 def test_a_type_with_a_blank_is_written_where_columns_allow_it(tmp_path):
     kind, out = "public place", tmp_path / "out.conll"
 

@@ -9,6 +9,7 @@ bioes   B begins, I continues, E ends, S is a whole entity; BILOU has L and U fo
 """
 
 import bisect
+import codecs
 import functools
 import itertools
 import json
@@ -474,6 +475,8 @@ def write_conll(out: Path, file: ConllFile, chunks: Sequence[Sequence[Chunk]], s
         InputError: a type holds what separates the columns of the file.
     """
     lines = [line for _, line in read_lines(file.path)]
+    with open(file.path, "rb") as source:
+        first = source.readline()
     tab = "\t" if file.separator == "\t" else " "
     kinds = {kind for own in chunks for kind, *_ in own}
     held = [kind for kind in sorted(kinds) if re.search(rf"[\r\n]|{file.separator}", kind)]
@@ -492,4 +495,5 @@ def write_conll(out: Path, file: ConllFile, chunks: Sequence[Sequence[Chunk]], s
                 cells += [tab, ""]
             cells[-1 if file.tag is None else 2 * file.tag] = f"{letter}-{kind}" if kind else "O"
             lines[line - 1] = "".join(cells)
-    write_text(out, "".join(f"{line}\n" for line in lines))
+    end, mark = "\r\n" if first.endswith(b"\r\n") else "\n", first.startswith(codecs.BOM_UTF8)
+    write_text(out, "\ufeff" * mark + "".join(f"{line}{end}" for line in lines))
