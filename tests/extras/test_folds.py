@@ -101,7 +101,7 @@ def test_the_outputs_of_several_models_are_averaged():
         assert np.array_equal(mean["out"], 3 * single["out"])
 
 
-@pytest.fixture(scope="module", params=further(TASKS, "relation_extraction", TASKS[-1]))
+@pytest.fixture(scope="module", params=further(TASKS, "named_entity_recognition", TASKS[-1]))
 def project(request, tmp_path_factory) -> Path:
     """A project with a finished cross-validation and a single run."""
     project = bake_project(request.param, tmp_path_factory.mktemp("project"), "folds")
