@@ -30,6 +30,7 @@ from test_used_rows import best, write_encoder
 from core.base.errors import InputError
 from core.exact.dropout import named_layers
 from core.fast.layer_programs import kind_of
+from core.runs.checkpoints import restore_checkpoint, save_checkpoint
 from core.runs.run import Run
 from core.step import Models, TrainingModel
 from extras.averaging.averaging import Soup
@@ -346,7 +347,7 @@ def test_the_base_stays_and_the_rest_is_saved_and_restored_bit_for_bit(tmp_path)
     assert sorted(moments) == sorted(3 * [tuple(w.shape) for w in model.trainable_weights])
     # A checkpoint holds none of the base.
     run_folder = Run(tmp_path / "run")
-    run_folder.save(model)
+    save_checkpoint(run_folder.folder, run_folder.position, model)
     with np.load(run_folder.folder / "checkpoint.npz") as arrays:
         held = sum(arrays[name].size for name in arrays if name.isdigit())
     trained = sum(np.prod(weight.shape) for weight in model.trainable_weights)
@@ -357,7 +358,7 @@ def test_the_base_stays_and_the_rest_is_saved_and_restored_bit_for_bit(tmp_path)
         soup.add(models.inference, number, 1.0)
     expected = [np.array(weight) for weight in model.weights]
     again = build(settings)
-    run_folder.restore(again.training)
+    restore_checkpoint(run_folder.folder, run_folder.position, again.training)
     assert_equal(expected, again.training.weights)
     again = build(settings)
     again.training.load_weights(tmp_path / "best.weights.h5")
