@@ -186,5 +186,7 @@ class Evaluator(keras.callbacks.Callback):
     @functools.cached_property
     def labelled_batches(self) -> DataGenerator | None:
         """Return batches of dev with labels; None: of packed rows, or of a corpus."""
-        batches, examples = self.training.batches, self.training.scorer.batches.examples
-        return batches.of(examples, *batches.arguments) if batches.arguments else None
+        training, batches = self.training, self.training.batches
+        if not batches.arguments:
+            return None
+        return batches.of(training.scorer.batches.examples, *batches.arguments)
