@@ -163,9 +163,8 @@ class Evaluator(keras.callbacks.Callback):
 
     def scores_once(self) -> bool:
         """Return whether this first scoring is the only one, so that there is nothing to choose."""
-        plain = (
-            type(self.training.kept_weights) is OwnWeights
-        )  # an average may be scored at the end
+        # An average may be scored at the end.
+        plain = type(self.training.kept_weights) is OwnWeights
         return plain and self.run.position.updates >= self.training.last_step
 
     @functools.cached_property
