@@ -13,7 +13,7 @@ from generator.files import template_project, write_text
 from generator.marks import update_document
 from generator.score_names import task_name
 
-NAMES = Path("templates/core/base/extra_names.py")
+NAMES = Path("templates/core/base/extra_names.toml")
 REQUIREMENTS = "requirements.txt"
 QUESTIONS = "cookiecutter.json"
 
@@ -103,7 +103,7 @@ def list_templates(root: Path) -> list[str]:
 def write_extras(root: Path) -> None:
     """Write what follows from the declarations in templates/, before anything is baked."""
     extras = read_extras(root)
-    write_changed(root / NAMES, names_module(extras))
+    write_changed(root / NAMES, names_table(extras))
     for name, extra in extras.items():
         path = root / "templates" / "extras" / name / REQUIREMENTS
         if extra.requirements:
@@ -134,12 +134,11 @@ def write_changed(path: Path, text: str) -> None:
         write_text(path, text)
 
 
-def names_module(extras: dict[str, Any]) -> str:
-    """Return the module of core that knows all extras, those of other projects too."""
-    says = "Extra -> title, in the order of asking; `baselines build` writes this from extra.toml."
+def names_table(extras: dict[str, Any]) -> str:
+    """Return the file of core that knows all extras, those of other projects too."""
+    says = "# Extra = title, in the order of asking; `baselines build` writes this from extra.toml."
     titles = {name: json.dumps(one.title, ensure_ascii=False) for name, one in extras.items()}
-    rows = [f"    {json.dumps(name)}: {title}," for name, title in titles.items()]
-    return "\n".join([f'"""{says}"""', "", "EXTRA_NAMES: dict[str, str] = {", *rows, "}\n"])
+    return "\n".join([says, *(f"{name} = {title}" for name, title in titles.items())]) + "\n"
 
 
 def requirements_text(folder: Path, extra: Any) -> str:

@@ -161,17 +161,43 @@ COMPILE = importlib.machinery.SourceFileLoader.source_to_code
 
 def compile_once(loader, data: bytes, path: str, **options) -> CodeType:
     """Return the code of a module; forks compile a text once, in however many projects it is."""
+    if path.endswith(os.path.join("core", "runs", "code_hash.py")):
+        data += HASH_ONCE
     kept = Path(os.environ[COMPILED], hashlib.sha256(data).hexdigest())
     if kept.is_file():
         code = marshal.loads(kept.read_bytes())
         _imp._fix_co_filename(code, path)
         return code
     code = COMPILE(loader, data, path, **options)
-    descriptor, name = tempfile.mkstemp(dir=kept.parent)
-    with open(descriptor, "wb") as file:
-        marshal.dump(code, file)
-    os.replace(name, kept)
+    write_at_once(kept, marshal.dumps(code))
     return code
+
+
+# Each training asks for the hashes of all its modules, which takes longer than its other imports.
+HASH_ONCE = b"""
+import forked_scripts
+hash_of_code = forked_scripts.hash_once(hash_of_code)
+"""
+
+
+def hash_once(hash_of_code: Callable[[bytes], str]) -> Callable[[bytes], str]:
+    """Return a function that finds the hash of a text once for all forks."""
+
+    def found(code: bytes) -> str:
+        kept = Path(os.environ[COMPILED], f"{hashlib.sha256(code).hexdigest()}.hash")
+        if not kept.is_file():
+            write_at_once(kept, hash_of_code(code).encode())
+        return kept.read_bytes().decode()
+
+    return found
+
+
+def write_at_once(path: Path, content: bytes) -> None:
+    """Write a file that other processes may read at any time."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent)
+    with open(descriptor, "wb") as file:
+        file.write(content)
+    os.replace(name, path)
 
 
 def settle(folder: str) -> None:

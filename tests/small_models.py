@@ -10,7 +10,7 @@ from tokenizers import BertWordPieceTokenizer, Tokenizer
 
 from core.base import extras as door
 from core.base import settings as settings_module
-from core.base.extra_names import EXTRA_NAMES
+from core.base.extras import EXTRA_NAMES
 from core.base.files import PROJECT
 from core.base.settings import CoreSettings, with_tables
 from core.batches import DataGenerator

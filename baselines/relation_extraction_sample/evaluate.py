@@ -9,7 +9,6 @@ from pathlib import Path
 
 from core.base.errors import command
 from core.runs.members import tuned_threshold
-from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
 from core.scores.precision_recall import print_precision_recall_f1
 from task.evaluation import evaluate
@@ -29,7 +28,7 @@ def main() -> None:
     runs = load_runs(arguments.runs)
     candidates = predict(runs, examples)
     evaluation = evaluate(examples, candidates, arguments.file, tuned_threshold(runs.folders))
-    keep_scores(arguments.runs, arguments.file, evaluation, provenance(runs.settings))
+    keep_scores(arguments.runs, arguments.file, evaluation, runs)
     print_precision_recall_f1(
         "predicate", {**evaluation.scores["per_predicate"], "all": evaluation.scores}
     )

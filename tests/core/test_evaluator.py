@@ -21,7 +21,7 @@ from core.base.settings import CoreSettings
 from core.prediction.predictor import Predictor
 from core.runs.checkpoints import Position, restore_checkpoint, save_checkpoint
 from core.runs.finishing import explain_still_score
-from core.runs.manifest import check_files, note_files
+from core.runs.manifest import check_files, note_files, weights_hash
 from core.runs.run import Run
 from core.runs.scores import change_scores, read_scores
 from core.scores import keep
@@ -270,6 +270,8 @@ def test_two_processes_that_change_scores_take_turns(tmp_path):
 def test_other_files_have_a_place_of_their_own(tmp_path, monkeypatch):
     """None takes the place of dev, of a fact about the run, or of another file."""
     monkeypatch.setattr(keep, "find_run", lambda run: tmp_path)
+    monkeypatch.setattr(keep, "provenance", lambda settings: {"measured": "today"})
+    runs = types.SimpleNamespace(folders=[tmp_path], weights=[""], settings=None)
     (tmp_path / "predictions").mkdir()
     (tmp_path / "predictions/dev.jsonl").write_text("tuned\n", encoding="utf-8")
     before = {"dev": {"f1": 0.5}, "monitor": "f1", "seed": 1, "finished": "now", "command": "c"}
@@ -279,7 +281,7 @@ def test_other_files_have_a_place_of_their_own(tmp_path, monkeypatch):
     names += ("x/b/test", "y/b/test", "x/b/test")
     for number, name in enumerate(names):
         path = tmp_path / f"{name}.jsonl"
-        keep_scores(["run"], path, evaluation(f"{name}.jsonl", number), {"measured": "today"})
+        keep_scores(["run"], path, evaluation(f"{name}.jsonl", number), runs)
     scores = read_scores(tmp_path)
     files = scores.pop("files")
     assert scores == before
@@ -289,10 +291,27 @@ def test_other_files_have_a_place_of_their_own(tmp_path, monkeypatch):
     assert files["other_dev"]["data_hash"] == "sha256:other/dev.jsonl"
     # Files outside the project have no folder in `file`.
     other = Evaluation({**files["test"], "data_hash": "sha256:0", "f1": 9}, [{"f1": 9}], [])
-    keep_scores(["run"], tmp_path / "c/test.jsonl", other, {})
+    keep_scores(["run"], tmp_path / "c/test.jsonl", other, runs)
     found = read_scores(tmp_path)["files"]
     assert found["c_test"]["f1"] == 9 and {**found, **files} == found
     (tmp_path / "predictions/c_test.jsonl").unlink()
     predictions = {path.stem for path in (tmp_path / "predictions").iterdir()}
     assert predictions == {"dev", *files}
     assert (tmp_path / "predictions/dev.jsonl").read_text(encoding="utf-8") == "tuned\n"
+
+
+def test_scores_of_older_weights_are_not_kept(tmp_path, monkeypatch):
+    """An evaluation takes minutes; a training that goes on may replace the weights meanwhile."""
+    monkeypatch.setattr(keep, "find_run", lambda run: tmp_path)
+    monkeypatch.setattr(keep, "provenance", lambda settings: {})
+    write_json(tmp_path / "scores.json", {"dev": {"f1": 0.5}})
+    for weights in ("first", "second"):
+        (tmp_path / "best.weights.h5").write_text(weights, encoding="utf-8")
+        note_files(tmp_path, "best.weights.h5")
+        hashes = [weights_hash(tmp_path)]
+        runs = types.SimpleNamespace(folders=[tmp_path], weights=hashes, settings=None)
+        keep_scores(["run"], tmp_path / f"{weights}.jsonl", evaluation("a", 1), runs)
+        note_files(tmp_path, "best.weights.h5", stay=False)
+        with pytest.raises(InputError, match="run got better weights .*evaluate it again"):
+            keep_scores(["run"], tmp_path / "late.jsonl", evaluation("a", 1), runs)
+    assert [*read_scores(tmp_path)["files"]] == ["first", "second"]

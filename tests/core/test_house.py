@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT
 from projects import TEMPLATES, bake_project
 
-from core.base.extra_names import EXTRA_NAMES
+from core.base.extras import EXTRA_NAMES
 from core.base.settings import SettingsTable, flatten
 from generator.bake import bake
 
@@ -21,7 +21,7 @@ MOST_FLAT_KEYS = 40
 # Lines of Python, those of tests apart.
 PROJECT = "scripts + task/ + core/"
 DEFAULT = "default project"
-BUDGETS_OF_RELATIONS = {PROJECT: 7242, DEFAULT: 9223}
+BUDGETS_OF_RELATIONS = {PROJECT: 7239, DEFAULT: 9220}
 
 PRINT_DEFAULTS = """
 import json

@@ -85,7 +85,7 @@ def test_however_hdf5_fails_the_weights_are_named(tmp_path, error):
 
 def test_a_predictor_is_made_once():
     strategy = tf.distribute.get_strategy()
-    runs = TrainedRuns([], [], None, None, [], [], strategy, select=lambda outputs: outputs[0])
+    runs = TrainedRuns([], [], None, None, [], [], strategy, [], select=lambda outputs: outputs[0])
     assert runs.predictor is runs.predictor and runs.predictor.select is runs.select
     # Other models have another one.
     tokens = keras.Input((None,), dtype="int32", name="token_ids")

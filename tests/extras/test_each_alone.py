@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT
 from projects import HAS_ORBIT, NO_ORBIT, TEMPLATES, bake_project, flags, further, run, shorten
 
-from core.base.extra_names import EXTRA_NAMES
+from core.base.extras import EXTRA_NAMES
 from generator.bake import load_baking
 
 pytestmark = pytest.mark.trains

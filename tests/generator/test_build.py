@@ -309,7 +309,7 @@ def test_check_shows_where_a_declaration_has_not_arrived(repository: Path) -> No
     (folder / "extra.toml").write_text(declaration(2, title="of wax", sentence="Flies"))
     project = f"templates/toy/{PROJECT_FOLDER}"
     changed = {
-        "templates/core/base/extra_names.py": '+    "wings": "of wax",\n',
+        "templates/core/base/extra_names.toml": '+wings = "of wax"\n',
         "templates/extras/wings/requirements.txt": "-feathers>=2\n",
         "README.md": "+| | `wings` | Flies |\n",
         "docs/architecture.md": "of wax |  |  |\n",

@@ -12,7 +12,7 @@ from conftest import ROOT
 from projects import TEMPLATES
 from test_bake import contents, copy_repository
 
-from core.base.extra_names import EXTRA_NAMES
+from core.base.extras import EXTRA_NAMES
 from generator.bake import bake, load_baking
 from generator.document_tables import TABLES
 from generator.extra_tables import REQUIREMENTS, read_extras, write_extras, written_files
@@ -149,10 +149,11 @@ def test_a_sentence_reaches_every_table(repository: Path) -> None:
 
 
 def test_a_title_and_an_order_reach_core_and_the_map_of_the_house(repository: Path) -> None:
-    core = {"templates/core/base/extra_names.py", "docs/architecture.md"}
+    core = {"templates/core/base/extra_names.toml", "docs/architecture.md"}
     assert change(repository, "orbit", 'title = "', 'title = "New: ') == core
     assert change(repository, "tpu", "order = 22", "order = 0") >= core
-    assert '= {\n    "tpu": ' in (repository / "templates/core/base/extra_names.py").read_text()
+    names = (repository / "templates/core/base/extra_names.toml").read_text(encoding="utf-8")
+    assert names.splitlines()[1].startswith("tpu = ")
 
 
 def test_the_templates_reach_questions_and_tables(repository: Path) -> None:

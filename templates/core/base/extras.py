@@ -14,12 +14,17 @@ config.toml. `extras/__init__.py` says what all hooks get and return, and what s
 import functools
 import importlib
 import tomllib
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from core.base.errors import InputError
-from core.base.extra_names import EXTRA_NAMES
 from core.base.files import PROJECT
+
+# All extras, those of other projects too: name -> title, in the order of asking.
+EXTRA_NAMES: dict[str, str] = tomllib.loads(
+    Path(__file__).with_name("extra_names.toml").read_text(encoding="utf-8")
+)
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from core.devices.precision import find_precision
 from core.devices.strategy import Strategy, make_strategy
 from core.encoders.encoder import restore_encoder
 from core.prediction.predictor import Predictor, mean_outputs
-from core.runs.manifest import load_best
+from core.runs.manifest import load_best, weights_hash
 from core.runs.members import blended_runs, check_members, find_run, find_runs
 from core.runs.scores import read_scores
 from core.step import Models
@@ -34,6 +34,7 @@ class TrainedRuns:
         models: the inference model of each run, with its best weights.
         encoder_inputs: the names of the inputs of their encoders.
         strategy: where the models were built.
+        weights: the hash of the weights of each run.
         select: as in `Predictor`.
         blend: what predicts in their place, if the one run is a blend (extras/blends).
     """
@@ -45,6 +46,7 @@ class TrainedRuns:
     models: list[keras.Model]
     encoder_inputs: list[str]
     strategy: Strategy
+    weights: list[str]
     select: Callable[[Sequence[dict]], dict] = mean_outputs
     blend: Any = None
 
@@ -92,6 +94,7 @@ def load_trained(
     labelled = issubclass(task_class, RecordSettings)  # training on plain text has no labels
     labels = read_json(folders[0] / "labels.json") if labelled else None
     strategy = strategy or make_strategy(every[0])
+    weights = [weights_hash(folder) for folder in folders]
     models, inputs = [], set()
     with strategy.scope():
         for folder, settings in zip(folders, every, strict=True):
@@ -103,4 +106,5 @@ def load_trained(
             load_best(built.inference, folder)
             models.append(built.inference)
             inputs |= {*built.encoder_inputs}
-    return TrainedRuns(folders, every, labels, tokenizer, models, sorted(inputs), strategy, select)
+    own = (folders, every, labels, tokenizer, models, sorted(inputs))
+    return TrainedRuns(*own, strategy, weights, select)

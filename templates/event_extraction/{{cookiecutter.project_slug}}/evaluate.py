@@ -9,7 +9,6 @@ from pathlib import Path
 
 from core.base.errors import command
 from core.runs.members import tuned_threshold
-from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
 from core.scores.precision_recall import print_precision_recall_f1
 from task.evaluation import evaluate
@@ -36,7 +35,7 @@ def main() -> None:
     runs = load_runs(arguments.runs)
     graphs, threshold = predict(runs, examples), tuned_threshold(runs.folders)
     evaluation = evaluate(examples, graphs, arguments.file, runs.settings.metric, threshold)
-    keep_scores(arguments.runs, arguments.file, evaluation, provenance(runs.settings))
+    keep_scores(arguments.runs, arguments.file, evaluation, runs)
     for name, title in TITLES.items():
         print()
         print_precision_recall_f1(title, evaluation.scores[name])

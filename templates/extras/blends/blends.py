@@ -150,6 +150,7 @@ def load_blend(
         models=[],
         encoder_inputs=[],
         strategy=strategy,
+        weights=[""],
         blend=Blend(folder, strategy),
     )
 

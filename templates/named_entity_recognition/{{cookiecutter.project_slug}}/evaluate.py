@@ -8,7 +8,6 @@ import argparse
 from pathlib import Path
 
 from core.base.errors import command
-from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
 from core.scores.precision_recall import print_precision_recall_f1
 from task.evaluation import evaluate, load_thresholds
@@ -28,7 +27,7 @@ def main() -> None:
     settings, thresholds = runs.settings, load_thresholds(runs.folders)
     examples = read_examples(arguments.file, settings)
     evaluation = evaluate(examples, predict(runs, examples), arguments.file, settings, thresholds)
-    keep_scores(arguments.runs, arguments.file, evaluation, provenance(settings))
+    keep_scores(arguments.runs, arguments.file, evaluation, runs)
     scores = evaluation.scores
     print_precision_recall_f1("type", {**scores["per_type"], "all": scores})
     print(f"\nmacro F1  {scores['macro_f1']:.4f}\n")

@@ -9,7 +9,6 @@ from pathlib import Path
 from core.base.errors import command
 from core.data.records import name_file
 from core.report.report import name_score
-from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
 from corpus.special_tokens import find_special_tokens
 from corpus.texts import encode_file
@@ -32,7 +31,7 @@ def main() -> None:
     batches = HeldOutGenerator(texts, special, run.settings)
     predictions = predict(run.predictor, batches, "predict")
     evaluation = evaluate(batches, predictions, run.tokenizer, name_file(arguments.file))
-    keep_scores([arguments.run], arguments.file, evaluation, provenance(run.settings))
+    keep_scores([arguments.run], arguments.file, evaluation, run)
     for score, value in evaluation.scores.items():
         if isinstance(value, float):
             print(f"{name_score(score):<14}{value:>10.4f}")

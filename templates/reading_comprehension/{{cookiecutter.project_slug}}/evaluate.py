@@ -9,7 +9,6 @@ from pathlib import Path
 
 from core.base.errors import command
 from core.runs.members import tuned_threshold
-from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
 from task.evaluation import evaluate
 from task.prediction import load_runs, predict
@@ -29,7 +28,7 @@ def main() -> None:
     candidates = predict(runs, examples)
     threshold = tuned_threshold(runs.folders)
     evaluation = evaluate(examples, candidates, arguments.file, runs.settings, threshold)
-    keep_scores(arguments.runs, arguments.file, evaluation, provenance(runs.settings))
+    keep_scores(arguments.runs, arguments.file, evaluation, runs)
     scores = evaluation.scores
     print(f"{'answer (' + scores['definition'] + ')':<32}{'EM':>10}{'F1':>10}{'gold':>8}")
     for kind, row in {**scores["per_answer"], "all": scores}.items():

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from core.base.errors import command
 from core.report.report import name_score
-from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
 from generation.settings import add_generation_flags, read_generation_flags
 from task.evaluation import evaluate
@@ -31,7 +30,7 @@ def main() -> None:
     evaluation = evaluate(examples, predict(runs, examples), arguments.file, runs.settings)
     if runs.settings.generation.perplexity and not runs.blend:  # its runs have different tokens
         evaluation.scores["perplexity"] = find_perplexity(runs, examples)
-    keep_scores(arguments.runs, arguments.file, evaluation, provenance(runs.settings))
+    keep_scores(arguments.runs, arguments.file, evaluation, runs)
     if runs.settings.extractor:
         print(runs.settings.extractor.describe_scores(evaluation.scores))
         return

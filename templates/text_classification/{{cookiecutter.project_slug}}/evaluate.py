@@ -10,7 +10,6 @@ from pathlib import Path
 from core.base.errors import command
 from core.base.files import read_json
 from core.base.words import column
-from core.runs.provenance import provenance
 from core.scores.keep import keep_scores
 from core.scores.precision_recall import print_precision_recall_f1
 from floor import find_floor
@@ -33,7 +32,7 @@ def main() -> None:
     check_kind(examples, labels, arguments.file)
     candidates, threshold = predict(runs, examples), read_threshold(runs)
     evaluation = evaluate(examples, candidates, labels, arguments.file, runs.settings, threshold)
-    keep_scores(arguments.runs, arguments.file, evaluation, provenance(runs.settings))
+    keep_scores(arguments.runs, arguments.file, evaluation, runs)
     scores, config = evaluation.scores, read_json(runs.folders[0] / "config.json")
     if "per_label" in scores:
         print_precision_recall_f1("label", scores["per_label"])

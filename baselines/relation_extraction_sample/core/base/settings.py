@@ -19,8 +19,7 @@ from pydantic.functional_validators import field_validator, model_validator
 from pydantic_settings import BaseSettings, CliApp, SettingsConfigDict, SettingsError
 
 from core.base.errors import InputError
-from core.base.extra_names import EXTRA_NAMES
-from core.base.extras import declared, how_to_get, settings_modules
+from core.base.extras import EXTRA_NAMES, declared, how_to_get, settings_modules
 from core.base.files import PROJECT, read_config
 
 CONFIG = PROJECT / "config.toml"

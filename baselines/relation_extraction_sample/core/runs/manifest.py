@@ -32,6 +32,12 @@ def check_files(folder: Path) -> None:
             raise InputError(f"{folder / name} {what}.")
 
 
+def weights_hash(folder: Path) -> str:
+    """Return the hash of a run's best weights; empty: none is written yet, or the run is older."""
+    path = folder / MANIFEST
+    return read_json(path).get("best.weights.h5", "") if path.is_file() else ""
+
+
 def load_best(model: keras.Model, folder: Path) -> None:
     """Load the best weights of a run.
 
