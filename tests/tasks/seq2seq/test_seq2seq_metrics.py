@@ -13,6 +13,7 @@ use_template("seq2seq")
 
 from extras.comparison.comparison import compare_columns  # noqa: E402
 from generation.text_metrics import WordsAndIdeographs, bleu_score  # noqa: E402
+from inspection.comparison import compare_lengths  # noqa: E402
 from task.metrics import score, score_records  # noqa: E402
 from task.records import Example  # noqa: E402
 from task.settings import Settings  # noqa: E402
@@ -128,6 +129,31 @@ def test_sums_of_statistics_give_the_bleu_of_these_records():
         assert bleu_score(*statistics[rows].T) == pytest.approx(expected, abs=1e-9)
     many = bleu_score(*(column[drawn] for column in statistics.T), axis=-1)
     assert many == pytest.approx([bleu_score(*statistics[rows].T) for rows in drawn])
+
+
+def test_right_texts_of_three_words_are_right_in_the_table_of_groups():
+    """BLEU of all records is 0 without a sequence of four words, as the command line prints it."""
+    from sacrebleu.metrics import BLEU
+
+    texts = ["a b c", "b c", "a a a", "a long text of words", "another text of some words"] * 2
+    examples = [
+        Example(str(number), "x" * number, (text,), number) for number, text in enumerate(texts, 1)
+    ]
+    golds = {example.id: example.targets[0] for example in examples}
+    predictions = golds | {examples[1].id: "b"}
+    both = [score_records(examples, found, settings()) for found in (golds, predictions)]
+    columns = [np.array([record.statistics for record in records]) for records in both]
+    for rows in ([0, 1, 2], [1], [3, 4], range(10)):
+        sums = columns[1][rows].sum(axis=0).tolist()
+        own = (sums[2:6], sums[6:], sums[0], sums[1], "exp")
+        expected = BLEU.compute_bleu(*own, effective_order=True).score
+        found = bleu_score(*columns[1][rows].T, effective_order=True)
+        assert found == pytest.approx(expected, abs=1e-9)
+    matches = [np.array([record.exact_match for record in records]) for records in both]
+    table = compare_lengths(examples, "bleu", columns, matches)
+    short = next(row for name, row in table.items() if name.startswith("short"))
+    assert short["run_score"] == pytest.approx(100) and short["run_correct"] == 3
+    assert 0 < short["other_score"] < 100 and short["other_correct"] == 2
 
 
 def test_bootstrap_of_bleu():

@@ -6,7 +6,6 @@ import unicodedata
 import numpy as np
 
 ORDERS = 4  # n-grams that BLEU counts
-TINY_PRECISION = 1e-300  # of an order without n-grams: its logarithm is finite, BLEU is 0
 # Signs on letters, such as the vowels of Indic scripts, which the `re` of Python takes for no part
 # of a word.
 MARKS = "".join(c for c in map(chr, range(0x300, 0x1F000)) if unicodedata.category(c)[0] == "M")
@@ -24,7 +23,9 @@ class WordsAndIdeographs:
         return self.PATTERN.findall(text.lower())
 
 
-def bleu_score(*statistics: np.ndarray, axis: int = -1) -> np.ndarray:
+def bleu_score(
+    *statistics: np.ndarray, axis: int = -1, effective_order: bool = False
+) -> np.ndarray:
     """Return the BLEU of the sums over `axis`, as sacrebleu computes it, many at a time.
 
     `compare.py` needs that of thousands of samples of the records; sacrebleu computes one.
@@ -34,14 +35,18 @@ def bleu_score(*statistics: np.ndarray, axis: int = -1) -> np.ndarray:
     Args:
         *statistics: the ten columns of `RecordScore.statistics`, records along `axis`.
         axis: of the records.
+        effective_order: leave out the orders that no prediction is long enough for; without this
+            BLEU is 0 if no prediction has four tokens, also where all are right.
     """
     sums = [np.asarray(column).sum(axis).astype(float) for column in statistics]
     length, target_length = sums[:2]
     correct, total = np.stack(sums[2 : 2 + ORDERS]), np.stack(sums[2 + ORDERS :])
     missing = np.cumsum(correct == 0, axis=0)
     smoothed = np.where(correct == 0, 0.5**missing, correct)
-    precisions = np.where(total == 0, TINY_PRECISION, smoothed / np.maximum(total, 1))
+    logarithms = np.where(total == 0, 0, np.log(smoothed / np.maximum(total, 1)))
+    orders = (total > 0).sum(axis=0)
     ratio = target_length / np.maximum(length, 1)
     brevity = np.where(length > 0, np.exp(np.minimum(1 - ratio, 0)), 0.0)
-    found = correct.any(axis=0) & (total > 0).all(axis=0)
-    return 100 * np.where(found, brevity * np.exp(np.log(precisions).mean(axis=0)), 0.0)
+    found = correct.any(axis=0) & (effective_order | (orders == ORDERS))
+    mean = logarithms.sum(axis=0) / np.maximum(orders, 1)
+    return 100 * np.where(found, brevity * np.exp(mean), 0.0)

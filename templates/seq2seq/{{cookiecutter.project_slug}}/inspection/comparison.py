@@ -1,6 +1,7 @@
 """Read the records of predictions files, and compare two runs."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ STATISTICS: dict[str, Callable[..., np.ndarray]] = {
     "exact_match": np.mean,
     "rouge_l": np.mean,
 }
+# Of a group of records: all its targets may have less than four tokens.
+OF_GROUPS = {**STATISTICS, "bleu": partial(bleu_score, effective_order=True)}
 COLUMNS = {"bleu": 10, "exact_match": 1, "rouge_l": 1}
 # Upper ends of the groups of records in the table, as shares of all, shortest first.
 LENGTHS = {"short": 1 / 3, "middle": 2 / 3, "long": 1.0}
@@ -75,7 +78,7 @@ def compare_lengths(
     rows = {}
     for name, group in zip(LENGTHS, np.split(order, ends[:-1]), strict=True):
         if len(group):
-            first, second = (float(STATISTICS[metric](*part[group].T)) for part in columns)
+            first, second = (float(OF_GROUPS[metric](*part[group].T)) for part in columns)
             rows[f"{name}: {sizes[group].min()} to {sizes[group].max()} characters"] = {
                 "run_score": first,
                 "other_score": second,
