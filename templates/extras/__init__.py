@@ -1,4 +1,4 @@
-"""What a project may do without: each folder can be deleted. core/base/extras.py opens them."""
+"""Optional features: any folder here can be deleted. core/base/extras.py imports them."""
 
 import core  # noqa: F401  it sets TensorFlow up, which must come after it
 

@@ -308,6 +308,14 @@ def test_a_usual_name_that_is_absent_is_no_setting(tmp_path):
     )
 
 
+def test_a_table_without_a_header_is_told_to_get_one(tmp_path):
+    path = write(tmp_path / "a.csv", "I like it,pos\nNot my taste,neg\n")
+    expected = "its columns are I like it, pos: name the right one with competition.label_column"
+    assert f"{expected}, or if its first line is a record, write the names" in refusal(
+        path, make_settings()
+    )
+
+
 def test_a_target_of_json_is_a_finite_number(tmp_path):
     for record in ({"text": "a"}, {"id": 1, "text_a": "a"}):
         path = write(tmp_path / "a.jsonl", json.dumps({**record, "target": 10**400}) + "\n")

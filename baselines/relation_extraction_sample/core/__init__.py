@@ -7,8 +7,8 @@ from core.base.xla_flags import set_xla_flags
 
 hide_notes()
 
-# Keras shall be as it is tested here, whatever keras.json of this machine says: its floats may have
-# 16 bits. Where Keras's folder can't be one, it reads no file.
+# Ignore this machine's keras.json, which may set float16: the tests use Keras's own defaults. Keras
+# reads no file if KERAS_HOME is no folder.
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ["KERAS_HOME"] = os.devnull
 

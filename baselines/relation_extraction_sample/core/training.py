@@ -29,7 +29,7 @@ from core.step import Models
 
 @dataclass
 class Training:
-    """What a training consists of; an extra may put another part in the place of each.
+    """All parts of a training; an extra may replace any of them.
 
     Attributes:
         settings: of the project.
@@ -80,7 +80,7 @@ class Training:
         }
 
     def prepare(self) -> None:
-        """Let every extra of this project change what it is for, before the model is compiled."""
+        """Check the batches, choose what XLA compiles, seed dropout, and call the extras."""
         self.batches.check_keys(self.models.training)
         choose_programs(self.settings, self.last_step, len(self.batches.boundaries))
         self.optimizer_options["xla"] = bool(self.settings.devices.xla)

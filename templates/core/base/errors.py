@@ -127,9 +127,9 @@ def leave_at_once(sentence: str) -> NoReturn:
 
 
 def tell_unless_full(tell: Callable, *what: Any) -> None:
-    """Print an error that nothing can catch, but for one of a full disk.
+    """Print an error that nothing can catch, unless it is about a full disk.
 
-    HDF5 fails once more where it closes a file that did not fit; the sentence about it follows.
+    HDF5 fails again when it closes a file that did not fit; `command` prints what to do about it.
 
     Args:
         tell: prints it: `sys.excepthook`, which Cython calls too, or `sys.unraisablehook`.

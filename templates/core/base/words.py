@@ -10,7 +10,7 @@ CONTROLS = {"Cc", "Zl", "Zp", *"LRE RLE LRO RLO LRI RLI FSI PDF PDI".split()}
 
 
 def printable(text: str) -> str:
-    """Return a text in which what moves the cursor, or turns the direction, is escaped."""
+    """Return a text with escapes for characters that move the cursor or change the direction."""
     kinds = ({unicodedata.category(c), unicodedata.bidirectional(c)} for c in text)
     pairs = zip(text, kinds, strict=True)
     return "".join(repr(c)[1:-1] if CONTROLS & kind else c for c, kind in pairs)

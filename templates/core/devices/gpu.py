@@ -1,4 +1,4 @@
-"""GPUs: is one there that TensorFlow can't use, what can it do, and what if its memory is full?"""
+"""GPUs: how their memory is used, what they can do, and a warning if TensorFlow can't use one."""
 
 import contextlib
 import os

@@ -81,7 +81,7 @@ class FineTuning(keras.optimizers.Optimizer):
         """Return the numbers of an update that many variables share.
 
         Returns:
-            `rate` and `decay`, which is the rate times the decay, each by the factors of `rates`.
+            `rate`: factor in `rates` -> learning rate; `decay`: the same, times the weight decay.
         """
         factors = {1.0, *self._rates.values()}
         rate = {factor: tf.cast(learning_rate, tf.float32) * factor for factor in factors}

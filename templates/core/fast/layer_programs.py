@@ -68,7 +68,7 @@ class LayerPrograms:
             return call(layer, *inputs[0], **inputs[1])
 
     def halves(self, model: keras.Model) -> Any:
-        """Return both parts of a model, that with its Transformer layers and that after them."""
+        """Return a model's part up to its last compiled layer, and the rest; None: it has none."""
         if id(model) not in self.parts:
             self.parts[id(model)] = split_model(model)
         return self.parts[id(model)]
@@ -102,7 +102,7 @@ def compiled_alone(call: Callable) -> Callable:
 
 
 def call_in_parts(model: keras.Model, call: Callable, inputs: Any, training: Any) -> Any:
-    """Return the outputs of a functional model; what follows its last compiled layer is one."""
+    """Return a functional model's outputs; all after its last compiled layer is one program."""
     programs = CURRENT.get()
     if programs is None or (parts := programs.halves(model)) is None:
         return call(inputs, training=training)

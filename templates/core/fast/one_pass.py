@@ -11,7 +11,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 OPTIONS = {"jit_compile": True, "autograph": False}
-# Of so many heads the loss is computed one head after the other; fewer gain little.
+# From this many heads on, the loss is computed head by head; with fewer, that gains little.
 MANY = 12
 # Heads, one for each core; their slopes are summed in order, so that sums don't depend on it.
 AT_ONCE = min(os.cpu_count() or 1, 16)

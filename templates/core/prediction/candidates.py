@@ -55,7 +55,7 @@ def decode_windows(
     decode_window: Callable[[dict[str, np.ndarray], Window], Any],
     progress: str,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield the example of each window, and what is decoded from the outputs for it, by name.
+    """Yield the example of each window, and what `decode_window` returns for its outputs.
 
     Args:
         predictor: of the inference model.

@@ -25,7 +25,7 @@ class CarriedError(Exception):
 def share_on_beam(
     function: Callable[[Any], Any], arguments: Sequence[Any], options: str
 ) -> list[tuple[Any, None]]:
-    """Return arguments, each with None, when a function was called of each on whichever worker.
+    """Call a function with each argument, on any worker; return the arguments, each with None.
 
     Args:
         function: can be pickled, by the names of what it is made of; its results are not kept.
@@ -62,7 +62,7 @@ def share_on_beam(
 
 
 def call_pickled(argument: Any, function: bytes) -> None:
-    """Call a function that was pickled; an error of it is told in one word."""
+    """Call a pickled function; raise its error as one word, since runners pass on only text."""
     if "tensorflow" not in sys.modules:
         load_later()
     try:
@@ -74,11 +74,11 @@ def call_pickled(argument: Any, function: bytes) -> None:
 
 @functools.lru_cache(maxsize=1)
 def unpickled(function: bytes) -> Callable[[Any], Any]:
-    """Return a function that was pickled: the same one at each call, with the words it knows."""
+    """Unpickle a function once, so that later calls reuse it with the words that it has learned."""
     return pickle.loads(function)
 
 
 def error_told_in(text: str) -> Exception | None:
-    """Return the error that a worker has told, from a runner's words; None: it told none."""
+    """Return the error that a worker encoded in a runner's message; None: it encoded none."""
     told = re.search(r"CarriedError: ([\w+/=]+)", text)
     return pickle.loads(base64.b64decode(told[1])) if told else None

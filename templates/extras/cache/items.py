@@ -33,18 +33,17 @@ from extras.cache.storage import (
 from extras.cache.words import WordTokenizer, encodes_words
 
 EXAMPLES_AT_ONCE = 1024
-# Of the order of the items, which is decided when a training begins.
+# Settings of the order of the items, which each training chooses; they change no item.
 ORDER = {"buckets": 1, "seed": 0}
 
 
 def open_items(
     kind: type[DataGenerator], examples: Examples, arguments: tuple
 ) -> DataGenerator | None:
-    """Return the batches of examples, whose items are encoded first if that was not done before.
+    """Return the batches of examples; encode their items first, unless the cache has them.
 
-    The generator of the whole file is put together from those of its parts: the sequences that
-    `of_items` names are read from files, `sizes` stay in memory, and everything else is as it makes
-    it of the first example that has an item.
+    The generator of the first example that has an item becomes that of the whole file: the
+    sequences that `of_items` names are then read from files, and `sizes` stay in memory.
 
     Args:
         kind: the class of the generator of a task.
@@ -235,7 +234,7 @@ class Items(Rows):
         return pack(self[: len(rows)]) == pack(rows)
 
     def of(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the positions of the items of some examples, and which of these each is of."""
+        """Return the positions of the items of some examples, and the place in `chosen` of each."""
         firsts = np.searchsorted(self.record_of, chosen, side="left")
         counts = np.searchsorted(self.record_of, chosen, side="right") - firsts
         before = np.repeat(np.cumsum(counts) - counts, counts)

@@ -1,10 +1,10 @@
 """Calls of a function that several processes share.
 
-Each of them is started with this file as its script. It reads pickles from its input until that
-ends, as it does when the process that started it is killed, and writes pickles to its output.
-TensorFlow is not loaded unless something needs it: no encoding does, and that takes longer than to
-encode a small file. To start takes a while all the same, so they wait for a moment for more calls:
-a file is checked, asked for its labels and encoded one after the other.
+Each process runs this file as its script. It reads pickles from its input until that ends (as it
+does when the parent process is killed), and writes pickles to its output. TensorFlow is loaded only
+if something needs it: no encoding does, and loading takes longer than encoding a small file.
+Starting still takes a while, so idle processes wait a moment for more calls. A file needs several:
+one to check it, one to collect its labels, one to encode it.
 """
 
 import gc
@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 from core.base.errors import InputError
 
 LATER = ("tensorflow", "keras")
-# Each process has one core. Bars of progress would be one for each.
+# Each process uses one core, and prints no progress bar: there would be one for each.
 ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "TQDM_DISABLE": "1", "OMP_NUM_THREADS": "1"}
 SECONDS_WAITING = 10.0  # for another share
 

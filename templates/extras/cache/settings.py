@@ -6,7 +6,7 @@ from pydantic import Field
 
 from core.base.settings import CONFIG, CoreSettings, SettingsTable
 
-# What changes no number.
+# Settings that change no number, so a resumed run may change them.
 FREE = ("cache.enabled", "cache.folder", "cache.processes", "cache.beam")
 
 

@@ -49,7 +49,7 @@ PICKLE = 5  # the protocol: an example is read in a fraction of the time that it
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines of a file: its bytes from `start` to `end`, which `line` lines stand before."""
+    """Whole lines of a file: its bytes from `start` to `end`; `line` lines come before them."""
 
     number: int
     start: int
@@ -230,13 +230,13 @@ def folder_of(path: Path, table: Table) -> Path:
 
 @dataclass(frozen=True)
 class State:
-    """What tells, as it does for Git, whether a file has changed, without reading it again.
+    """Facts by which Git, too, sees whether a file has changed, without reading it again.
 
     Attributes:
         size: in bytes.
         written: when its bytes were changed, in nanoseconds; a program can set that back.
-        changed: when its entry was, which no program sets; on Windows when it was made.
-        entry: its number.
+        changed: when its inode was changed, which no program sets; on Windows when it was made.
+        entry: number of the inode.
     """
 
     size: int

@@ -46,7 +46,7 @@ from core.base.settings import CoreSettings, RecordSettings
 MAGIC = b"rows-1\r\n"
 FOOTER = struct.Struct("<8sQQQI")  # magic, rows, numbers a row, bytes of facts, checksum
 CHECKSUM = struct.Struct("<I")
-MARSHAL = 2  # writes the same bytes for the same value: later versions look at who else has it
+MARSHAL = 2  # equal values give equal bytes; later versions also look at reference counts
 ROWS_KEPT = 512  # in memory, for a batch asks for each of its rows several times
 ROWS_AT_ONCE = 64  # read by one call where they are wanted in order
 ARRAY, CLASS, TUPLE, LIST, DICT = range(5)
@@ -305,7 +305,7 @@ def open_part(path: Path) -> Part:
 
 
 def read_end(handle: Handle, path: Path) -> tuple[int, int, int, bytes]:
-    """Return how many rows a file has, how many numbers a row, where what follows begins, and that.
+    """Return the counts of rows and of numbers per row, where the rows end, and what follows them.
 
     Raises:
         Damaged: as `open_part`.
@@ -405,7 +405,7 @@ class Rows(Sequence):
 
 @contextlib.contextmanager
 def locked(path: Path, what: str) -> Iterator[None]:
-    """Hold a lock for a while; whoever has to wait is told for what."""
+    """Hold a lock inside the context; print a line if another process holds it now."""
     lock = FileLock(path, timeout=0)
     try:
         lock.acquire()
@@ -426,7 +426,7 @@ def locked(path: Path, what: str) -> Iterator[None]:
 
 
 def key_of(function: Callable, *values: Any) -> str:
-    """Return what tells apart what a function, or a class, makes of values.
+    """Return a hash of all that decides what a function, or a class, makes of values.
 
     Raises:
         TypeError: a value is of a kind that has no description.
@@ -572,7 +572,7 @@ def find_module(name: str, entries: dict[Path, set[str]]) -> Path | None:
 
 @functools.cache
 def imports_of(code: bytes) -> list[str]:
-    """Return the names of the modules that code may import, or ask through the door to extras.
+    """Return the names of the modules that code may import, directly or by `ask` and `need`.
 
     Patterns find them in a tenth of the time that parsing takes, which each start would wait for.
     A word in a comment that looks like one is one more file in the hash.

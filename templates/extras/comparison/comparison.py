@@ -30,7 +30,7 @@ NUMBERS_AT_ONCE = 500_000  # counts of drawn records in memory, in the caches of
 MOST_RESAMPLES, FEW_RESAMPLES = 10_000, 200
 DRAWN_RECORDS = 1_000_000_000  # in all resamples together: some ten seconds
 FEW_COLUMNS = 64
-# Settings of all tasks that change what is right, or what is asked: their scores are no rivals.
+# Settings that change the right answers, or the question: compared scores must share them.
 SETTINGS_OF_GOLD = (
     *("output", "lowercase_scores", "bleu_tokenizer"),
     *("objective", "mask_rate", "mask_share", "random_share", "span_length"),

@@ -66,7 +66,7 @@ def find_unknown_aliases(labels: Any, settings: Settings) -> list[Finding]:
 def find_labels_without_auc(
     files: dict[str, Sequence[Any]], labels: Any, settings: Settings
 ) -> list[Finding]:
-    """Find labels that a score which decides leaves out, since no record of a file has them."""
+    """Find labels that the deciding score leaves out, since no record of a file has them."""
     metric: str = settings.metric  # type: ignore[attr-defined]
     if labels.are_numbers or metric not in CURVES:
         return []

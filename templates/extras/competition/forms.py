@@ -50,7 +50,7 @@ class Plan:
         kind: one of `KINDS`, but not "auto".
         header: the id's column first.
         order: the label or number of each column; empty: a row has one cell.
-        ranks: in a cell of ranked labels, or of the ranked records of a group; None: all.
+        ranks: how many ranked labels, or ranked records of a group, a cell has; None: all.
         separator: of several labels in a cell.
         why: what decided the kind.
         by_group: a row is a group, and its cell the ranked ids of its records.

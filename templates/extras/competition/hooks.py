@@ -19,7 +19,7 @@ def build_models(encoder: "keras.Model", labels: Any, settings: Any) -> "Models 
 
 
 def prepare(training: "Training") -> None:
-    """Turn a half of the records round in each epoch, or join groups, as the table asks for it.
+    """Swap the texts of half of the records in each epoch, or join groups, if the table says so.
 
     Raises:
         InputError: the records have one text, or no label that the table names.

@@ -202,7 +202,7 @@ CURVES = {"roc_auc": 0.5, "pr_auc": 0.0}
 
 
 def f_beta(gold: np.ndarray, found: np.ndarray, labels: Any, beta: float) -> Drawable:
-    """Return F-beta of the positive label; else over all of several labels, or their mean.
+    """Return F-beta: of the positive label, else micro for several labels a record, else macro.
 
     The mean is over the labels that occur, like that of macro F1.
     """

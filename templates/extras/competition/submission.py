@@ -499,7 +499,7 @@ def write_number(value: float, plan: Plan) -> Any:
 
 
 def find_other_spelling(form: Form, plan: Plan) -> list[str]:
-    """Return in what the sample writes labels in another way."""
+    """Return how the sample writes labels differently, as sentences `what: if ...`."""
     if plan.order or not plan.names or not form.cells:
         return []
     if plan.joined and plan.kind == "labels" and (other := find_separator(form, plan)):
@@ -573,7 +573,7 @@ def find_oddities(
     records: Sequence[dict],
     groups: Sequence[str | None],
 ) -> list[str]:
-    """Return in what a sample and what is written differ: sentences `what: if ...`.
+    """Return how the sample differs from the written table, as sentences `what: if ...`.
 
     Args:
         form: from `read_form`.
@@ -596,7 +596,7 @@ def find_oddities(
 
 
 def find_doubtful_cells(form: Form, plan: Plan, records: Sequence[dict]) -> list[str]:
-    """Return in what the cells may not be what the host reads: sentences `what: if ...`."""
+    """Return why the host may expect other cells, as sentences `what: if ...`."""
     found = []
     if plan.kind == "probabilities" and {*form.cells} == {"0", "1"} and OPEN in plan.why:
         found.append(

@@ -38,7 +38,7 @@ QUESTION_NAMES = ("prompt", "question", "query", "instruction")
 RESPONSE_NAMES = ("response", "answer", "completion", "output", "choice")
 ANSWER_NAMES = ("answer", "label")
 RELEVANCE_NAMES = ("relevance", "label", "target")
-LIKE = 0.8  # how alike two names are that one slip may have made of one, from 0 to 1
+LIKE = 0.8  # similarity, from 0 to 1, from which on one name may be a typo of another
 FIRST_ROWS = 100  # used to find the text column
 
 
@@ -282,10 +282,10 @@ def find_column(
         what = "columns" if is_table(path) else "fields"
         where = f"its {what} are {show(header)}"
         if not given:
-            raise InputError(
-                f"{path} has no {what[:-1]} {name!r}: {where}: name the right one with "
-                f"competition.{setting}."
-            )
+            fix = f"name the right one with competition.{setting}"
+            if is_table(path):
+                fix += ", or if its first line is a record, write the names of its columns above"
+            raise InputError(f"{path} has no {what[:-1]} {name!r}: {where}: {fix}.")
         raise InputError(
             f"{path} has no {what[:-1]} {name!r}, which competition.{setting} names: {where}."
         )

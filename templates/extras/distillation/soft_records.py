@@ -1,8 +1,8 @@
 """Records whose gold is not certain: items with a probability, texts with a weight.
 
 A triple, an entity, an event or an argument may have a `"probability"`. That of an event is the one
-of its trigger, and of its arguments without their own. An example has the items that are likely as
-its gold, and as `levels` the items that are at least so probable, for each probability.
+of its trigger, and of its arguments without their own. An example's gold is its likely
+items; its `levels` are, for each probability, the items that are at least that probable.
 """
 
 import json

@@ -12,7 +12,7 @@ from core.data.checks import normalise
 from core.runs.checkpoints import UNFINISHED
 
 SUFFIX = ".teachers.json"  # after the name of a file of pseudo-labels
-# In the folder of a run: whose labels or weights it has got, with all that these had before.
+# File in a run's folder: the runs whose labels or weights it learned from, and theirs in turn.
 ANCESTORS = "teachers.json"
 TEXTS = ("text", "context", "text_a", "text_b", "question", "source")
 # What decides, besides the training file, which records a fold holds out.

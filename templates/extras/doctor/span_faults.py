@@ -25,7 +25,7 @@ class CutSpan:
     Attributes:
         line: of its record.
         quoted: the span and its words.
-        mended: reading of the offsets -> the span that they then mean, which tokens do fit, quoted.
+        mended: way to read the offsets -> the span that this gives, which fits the tokens, quoted.
         tokens: all characters of the tokens that it touches, quoted.
     """
 

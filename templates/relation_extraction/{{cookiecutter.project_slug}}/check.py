@@ -1,7 +1,7 @@
 """Is the data sound, and is the model ready for many replicas and for TPU?
 
-python check.py [--KEY VALUE ...]        exits 1 where something must be mended first
-python check.py --tpu v5e:2x2            also compiles the training step for such a TPU, without one
+python check.py [--KEY VALUE ...]        exits with 1 if something must be fixed first
+python check.py --tpu v5e:2x2            with extras/tpu: also compiles for a TPU you don't have
 python check.py --memory                 with extras/recompute: which batch fits, and how fast?
 """
 

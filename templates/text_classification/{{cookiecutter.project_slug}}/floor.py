@@ -286,7 +286,7 @@ def describe_data(config: dict) -> dict:
 
 
 def is_of(folder: Path, made_of: dict) -> bool:
-    """Tell whether the floor in a folder is of some data, as far as both say of what they are."""
+    """Tell whether the floor in a folder is of some data, by the facts that both of them have."""
     scores = read_scores(folder)
     dev_hash = scores.get("dev", {}).get("data_hash")
     known = {"dev_hash": dev_hash, **scores.get("made_of", {})}

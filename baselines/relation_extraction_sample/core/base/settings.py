@@ -113,14 +113,14 @@ class CoreSettings(BaseSettings):
     @field_validator("run_name")
     @classmethod
     def check_run_name(cls, name: str) -> str:
-        """Refuse what is no name of a folder in runs/, or in a folder of several runs there."""
+        """Refuse all but the name of a folder in runs/, or of a folder in such a folder."""
         if not re.fullmatch(r"([\w.-]*\w[\w.-]*/)?[\w.-]*\w[\w.-]*", name):
             raise ValueError("write letters, digits, _, - and ., and at most one / between them")
         return name
 
     @model_validator(mode="after")
     def check_together(self) -> Self:
-        """Refuse settings that don't fit together; those of a run did when it was trained."""
+        """Refuse settings that don't fit together, unless of a run; let extras complete them."""
         if self.strategy == "tpu" and self.buckets != 1:
             raise ValueError(
                 f"buckets = {self.buckets}, but a TPU compiles minutes for each length: set "
@@ -333,7 +333,7 @@ def explain_value(
 
 
 def known_key(error: Any, names: Container[str]) -> str:
-    """Return the setting of an error; the type that failed, or a place in a list, follows it."""
+    """Return the setting of an error, without the failed type or list position at its end."""
     parts = [str(part) for part in error["loc"]]
     keys = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
     return next((key for key in keys if key in names), keys[0])

@@ -22,7 +22,7 @@ from core.fast.transformer import exact_gelu_function, fuse_layer, tanh_gelu_fun
 
 # Names of the tanh approximation in the config.json of Hugging Face.
 TANH_GELUS = ("gelu_new", "gelu_fast", "gelu_pytorch_tanh")
-# How a message ends that is about an encoder which core can't read.
+# How messages end: about texts that are too long, and about encoders that core can't read.
 LONGER_TEXTS = "; longer texts are cut, or split into windows; extras/long_documents joins these"
 OR_THE_EXTRA = "" if "encoders" in present() else f"; or {how_to_get('encoders')}, which reads more"
 

@@ -99,12 +99,12 @@ class BatchPlan:
         return cut_batches(order, lengths, self.batch_size, random)
 
     def pad_to(self, lengths: np.ndarray, epoch: int | None) -> np.ndarray:
-        """Return the length to which a batch is padded, given that of its longest example."""
+        """Return padded lengths: those of buckets; unchanged in prediction with `fits_batch`."""
         fits = epoch is None and self.fits_batch  # prediction: no bucket
         return lengths if fits else self.boundaries[np.searchsorted(self.boundaries, lengths)]
 
     def fit_to_batches(self, fits: bool) -> None:
-        """Set `fits_batch`, which a TPU can't do with: it needs the few shapes of training."""
+        """Set `fits_batch`; it must be False on a TPU, which needs the few shapes of training."""
         self.fits_batch = fits
 
     def fill(self, positions: np.ndarray, epoch: int | None) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ def end_training(run: Run) -> list[dict]:
 
 
 def explain_still_score(rows: list[dict], monitor: str) -> str:
-    """Return that the score has chosen no weights, since it never moved; empty: it has.
+    """Return a warning that the score never moved, so it chose no weights; empty: it moved.
 
     Args:
         rows: of metrics.jsonl.

@@ -175,7 +175,7 @@ class Evaluator(keras.callbacks.Callback):
         return predictor
 
     def dev_loss(self) -> float:
-        """Return the mean loss of dev without dropout; infinite: its rows are no examples."""
+        """Return the mean loss of dev without dropout; infinite: dev has no labelled batches."""
         batches = self.labelled_batches
         if batches is None or not batches.size:  # no gold of dev can be learned
             return math.inf

@@ -153,7 +153,7 @@ def with_text(record: dict, gold: Any) -> dict:
 
 
 def check_words(items: Iterable[dict], fields: dict[str, str], text: str) -> None:
-    """Check that the words which items say of their spans are those of the text there.
+    """Check that the words given with spans are those of the text at these spans.
 
     Args:
         items: of a prediction, checked by the task.

@@ -39,7 +39,7 @@ def teacher_records(
 
 
 def event_above(event: dict, floor: float) -> dict:
-    """Return an event with the trigger and the arguments above a floor: its threshold is eased."""
+    """Return an event without what scores below a floor, which the eased threshold let pass."""
     arguments = [one for one in event["arguments"] if one["score"] > floor]
     if event.get("trigger_score", 1.0) > floor:
         return {**event, "arguments": arguments}

@@ -54,7 +54,7 @@ def make_graph(
 ) -> Graph:
     """Return the graph of a text; tags (`crf`) don't group spans: `compose_links` does."""
     if model == "crf":
-        # Of a type without a tagged trigger there is no less likely trigger to fall back on.
+        # Tags offer no second-best trigger: a type with none tagged counts as one without triggers.
         found = {kind for kind, role, _ in mentions if role is None}
         return Graph(mentions, compose_links(mentions), schema.triggered & found)
     return Graph(mentions, links, schema.triggered)

@@ -145,7 +145,7 @@ class Pool:
         return gains
 
     def alone(self, rows: np.ndarray) -> np.ndarray:
-        """Return both counts `[n, 2]` of single candidates: those of an active one."""
+        """Return both counts `[n, 2]` of groups of one candidate; inactive ones count nothing."""
         active = self.active[rows]
         return np.stack([active & self.hits[rows], active], axis=1).astype(float)
 

@@ -32,8 +32,7 @@ def score(
 
     Returns:
         Micro precision, recall and F1, and `f_beta` where beta is not 1; `per_type`, the same for
-        each type, `macro_f1`, the mean over the types
-        that are gold or predicted, and `overlap` for each of `OVERLAPS`.
+        each type; `macro_f1`, the mean over types in gold or predictions; `overlap` by `OVERLAPS`.
     """
     overlaps = {how: np.zeros(3) for how in OVERLAPS}
     matches = []

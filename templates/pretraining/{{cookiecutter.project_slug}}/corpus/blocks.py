@@ -174,7 +174,7 @@ def read_lines(stream: BinaryIO, block: Block, longest: int) -> Iterator[bytes]:
 
 
 def pass_over(stream: BinaryIO, room: int) -> int:
-    """Read on to the end of the line, or of the block; return how many bytes that were."""
+    """Skip the rest of the line, at most `room` bytes; return how many bytes were skipped."""
     passed = 0
     while passed < room:
         part = stream.readline(min(room - passed, storage.BUFFER))
@@ -225,10 +225,10 @@ def read_field(line: str, text_field: str) -> str:
 
 
 def check_first_records(files: list[TextFile], text_field: str, longest_line: int) -> None:
-    """Find out whether records have the field of the text before hours are spent on them.
+    """Check that the first record of each file has the text field, before hours of work.
 
     Raises:
-        InputError: the first record of a file doesn't.
+        InputError: a first record lacks it, or is no JSON object.
     """
     for file in files:
         if not file.has_records or not file.size:

@@ -32,9 +32,9 @@ class Lengths:
     """How long examples are.
 
     Attributes:
-        longest: tokens of an example at the most, [CLS] and [SEP] included.
-        short: the same for the lines that are cut shorter.
-        share: of the lines that are.
+        longest: most tokens of an example, [CLS] and [SEP] included.
+        short: the same for lines that are cut shorter.
+        share: fraction of the lines that are cut shorter.
     """
 
     longest: int
@@ -42,9 +42,9 @@ class Lengths:
     share: float
 
     def room(self, number: int) -> int:
-        """Return the tokens of an example of the line with this number in its block.
+        """Return the most tokens of an example, without [CLS] and [SEP], for a line of this number.
 
-        Multiples of the golden ratio are spread evenly, whatever order the lines have.
+        Multiples of the golden ratio are spread evenly, and so are lines that are cut shorter.
         """
         is_short = number * GOLDEN_RATIO % 1 < self.share
         return (min(self.short, self.longest) if is_short else self.longest) - SPECIAL_TOKENS_AROUND
@@ -86,7 +86,7 @@ def encode_lines(texts: Iterable[str], tokenizer: Tokenizer, words: str) -> Iter
         words: as in `find_word_starts`.
     """
     splits_words = isinstance(tokenizer.pre_tokenizer, BertPreTokenizer)
-    # "[MASK]" in a text is text: as the token itself it would be a question without an answer.
+    # "[MASK]" in a text is plain text: a mask token would be a hidden word without a label.
     tokenizer.encode_special_tokens = True
     tokenizer.no_truncation()
     tokenizer.no_padding()

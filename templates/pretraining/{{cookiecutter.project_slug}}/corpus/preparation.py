@@ -54,16 +54,16 @@ from corpus.vocabulary import find_tokenizer
 
 # The settings of the preparation that decide the bytes of a shard, together with max_length.
 DECISIVE = (*ENCODING[1:], "longest_line", "text_field", "block_megabytes")
-# The packages that do.
+# The packages whose versions decide them, too.
 PACKAGES = ("tokenizers", "rjieba")
-# Of the tokens; a vocabulary that was trained on such text leaves a tenth of that.
+# A larger share of [UNK] tokens gets a warning; a vocabulary of such text leaves a tenth of it.
 UNKNOWN_SHARE = 0.01
 SHARD_FILE = re.compile(r"shard-\d{5,}\.(tfrecord|json)")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides the bytes of the shards in a folder, but for their text."""
+    """A folder of shards, and what decides their bytes, except for their text."""
 
     folder: str
     settings: dict
@@ -147,7 +147,7 @@ def package_versions() -> dict[str, str]:
 
 
 def tokenizer_content(tokenizer: Tokenizer) -> bytes:
-    """Return what is written of a tokenizer, which is the same after it was read again."""
+    """Return the content of tokenizer.json; reading and writing it again changes no byte."""
     return (tokenizer.to_str(pretty=True) + "\n").encode("utf-8")
 
 
@@ -262,7 +262,7 @@ def check_versions(recipe: Recipe) -> None:
 
 
 def count_tokens(examples: list[Example], unknown: int | None) -> dict:
-    """Return what is known of a shard by counting.
+    """Return the counts of a shard: its examples, tokens, unknown tokens and lengths.
 
     Args:
         examples: of the shard.

@@ -112,7 +112,7 @@ def shard_name(number: int) -> str:
 
 
 def write_shard(folder: str, shard: Shard, content: bytes) -> None:
-    """Write a shard, and then what is known of it: what is known is there."""
+    """Write a shard, then its JSON file: where that exists, the shard is complete."""
     storage.write_bytes(shard_path(folder, shard.name), content)
     write_json(f"{folder}/{shard.name}.json", asdict(shard))
 

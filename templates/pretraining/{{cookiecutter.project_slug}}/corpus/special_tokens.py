@@ -18,7 +18,7 @@ class SpecialTokens:
     """Token ids of a tokenizer.
 
     Attributes:
-        pad: fills up; without such a token the end, because nothing reads it.
+        pad: the padding token, or the end token if there is none: nothing reads padding.
         begin: comes before a text.
         end: comes after it.
         mask: replaces a hidden token; -1: nothing is hidden.
@@ -59,7 +59,7 @@ def find_special_tokens(
         named: where it is from, for the message.
 
     Raises:
-        InputError: it has no token that hides or fills up, or puts no tokens around a text.
+        InputError: it has no mask or padding token, or puts no tokens around a text.
     """
     names = name_special_tokens(tokenizer)
     needed = ("cls", "sep") if objective == "causal" else ("pad", "cls", "sep", "mask")

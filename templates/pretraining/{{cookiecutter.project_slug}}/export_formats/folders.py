@@ -65,7 +65,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
 def export_hugging_face(folder: Path, model: LanguageModel, tokenizer: Tokenizer) -> None:
     """Write an encoder and its head; arguments as in `write_hugging_face`."""
     encoder, causal = model.encoder, model.objective == "causal"
-    # A BERT that another family was read as is written as that, if it reads in both directions.
+    # A bidirectional BERT that was read from files of another family is written as that family.
     if isinstance(encoder, BertEncoder) and (causal or not getattr(encoder, "origin", None)):
         write_hugging_face(folder, make_config(model, tokenizer), name_weights(model), tokenizer)
         return
@@ -196,6 +196,6 @@ def is_lowercase(tokenizer: Tokenizer) -> bool:
 
 
 def strips_accents(tokenizer: Tokenizer) -> bool:
-    """Tell whether accents are lost: as BERT does, where nothing is said, with the case."""
+    """Tell whether accents are removed; by default they are if the case is, as in BERT."""
     stripped = normalizer_of(tokenizer).get("strip_accents")
     return is_lowercase(tokenizer) if stripped is None else bool(stripped)

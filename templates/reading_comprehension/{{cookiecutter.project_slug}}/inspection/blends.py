@@ -14,7 +14,7 @@ from task.evaluation import evaluate
 from task.records import Example, read_examples
 from task.settings import Settings
 
-# Log-odds of an answer that no run holds for possible to be absent, or present.
+# Limit of log-odds, reached if all runs are certain that an answer is right, or that none is.
 MOST_ODDS = 700.0
 # What runs must share to read the same records: nothing.
 READ_SETTINGS: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class Stacking:
         return {name: float(is_right(name)) for name in names}
 
     def from_scores(self, scores: dict[str, dict], parts: Sequence) -> list[Candidate]:
-        """Return the answers to a question, best first: odds against that there is none."""
+        """Return the answers to a question, best first, with their odds against "no answer"."""
         none, shares = scores["none"][None], scores["answers"]
         smallest = np.finfo(float).tiny
         odds = {span: np.log(max(share, smallest) / none) for span, share in shares.items()}

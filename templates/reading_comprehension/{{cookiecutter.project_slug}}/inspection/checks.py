@@ -22,7 +22,7 @@ from task.settings import Settings
 
 # Below this F1 of a perfect model the data is at fault.
 LOWEST_ORACLE_F1 = 0.9
-# Chinese characters, which stand without blanks, and which CMRC 2018 compares one by one.
+# Chinese characters, which have no spaces between them; CMRC 2018 compares them one by one.
 UNSPACED = re.compile("[\u4e00-\u9fa5]")
 
 
@@ -74,7 +74,7 @@ def describe_answers(example: Example) -> list[str]:
 
 
 def find_blanks(files: dict[str, Sequence[Example]]) -> list[Finding]:
-    """Find questions without words, and passages; where both have none it is found already."""
+    """Find empty questions or passages; records in which both are empty are found elsewhere."""
     findings = []
     for name, examples in files.items():
         blank = [one for one in examples if bool(one.question.strip()) != bool(one.context.strip())]

@@ -21,9 +21,9 @@ from task.model import build_models
 from task.records import Example, Triple
 from task.settings import Settings
 
-# Gold that the best possible model could not find: below this the data is at fault.
+# Below this F1 of a perfect model the data is at fault.
 LOWEST_ORACLE_F1 = 0.9
-# Share of records annotated for some predicates only that a shared entity head bears.
+# From this share of partly annotated records on, a shared entity head gets a warning.
 MANY_PARTIAL = 0.2
 
 

@@ -54,8 +54,8 @@ def own_texts(example: Example) -> tuple[str, ...]:
 def tying_columns(examples: Sequence[Example]) -> list[int]:
     """Return the columns of texts that keep records together; say which ones do not.
 
-    The columns are added from that with the most different texts on, each if no group of records
-    that share a text then has more than `MOST_TIED` of them.
+    Columns are tried in turn, the one with the most different texts first. A column is added if
+    then no group of records that share a text is larger than `MOST_TIED` allows.
     """
     texts = [own_texts(example) for example in examples]
     columns = range(max(map(len, texts)))
