@@ -15,6 +15,7 @@ from types import ModuleType
 
 import pytest
 from conftest import ROOT
+from cookiecutter.generate import is_binary
 from jinja2 import Environment
 from projects import TEMPLATES
 from test_bake import (
@@ -40,6 +41,18 @@ def bring(clone: Path) -> ModuleType:
     baking = load_baking(clone / "templates")
     baking.bring_files(clone / TEMPLATE, ("core/layers/language_model.py",))
     return baking
+
+
+def test_what_names_an_answer_is_no_binary_file_to_cookiecutter() -> None:
+    """It copies what it takes for binary as it is; it takes some Chinese texts for that."""
+    is_rendered = load_baking(ROOT / "templates").is_rendered
+    folders = [ROOT / "templates/shared", *ROOT.glob(f"templates/*/{PROJECT_FOLDER}")]
+    rendered = 0
+    for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
+        if is_rendered(path.name, path.read_bytes().decode("utf-8", "replace")):
+            rendered += 1
+            assert not is_binary(str(path)), path
+    assert rendered > len(TEMPLATES)
 
 
 # ------------------------------------------------------------------------------- bringing
