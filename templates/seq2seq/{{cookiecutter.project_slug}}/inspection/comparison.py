@@ -19,7 +19,10 @@ STATISTICS: dict[str, Callable[..., np.ndarray]] = {
     "rouge_l": np.mean,
 }
 # Of a group of records: all its targets may have less than four tokens.
-OF_GROUPS = {**STATISTICS, "bleu": partial(bleu_score, effective_order=True)}
+OF_GROUPS: dict[str, Callable[..., np.ndarray]] = {
+    **STATISTICS,
+    "bleu": partial(bleu_score, effective_order=True),
+}
 COLUMNS = {"bleu": 10, "exact_match": 1, "rouge_l": 1}
 # Upper ends of the groups of records in the table, as shares of all, shortest first.
 LENGTHS = {"short": 1 / 3, "middle": 2 / 3, "long": 1.0}
