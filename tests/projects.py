@@ -168,8 +168,12 @@ def run_workers(
     """
     words = [str(argument) for argument in arguments]
     results = run_forked(words, cwd, cluster_environments(workers))
-    for result in results:
-        assert not check or result.returncode == 0, f"{result.stdout}\n{result.stderr}"
+    if check and any(result.returncode for result in results):
+        # The first error is often that of another worker than the first.
+        ends = [(n.returncode, n.stdout[-4000:], n.stderr[-4000:]) for n in reversed(results)]
+        pytest.fail(
+            "\n".join(f"worker ended with {code}:\n{out}\n{err}" for code, out, err in ends)
+        )
     return results
 
 

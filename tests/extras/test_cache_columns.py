@@ -3,13 +3,13 @@
 import itertools
 import random
 import sys
-import tracemalloc
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import is_of_template, use_template
+from traced_memory import peak_memory
 
 use_template("named_entity_recognition")
 
@@ -187,13 +187,13 @@ def test_no_more_than_a_few_sentences_are_in_memory(file, table, tmp_path):
     settings = make_settings()
     read_examples(file, settings)  # and what has to be imported is
     large = write_lines(tmp_path / "large.conll", make_lines(3000))
-    tracemalloc.start()
-    try:
-        kept = read_examples(large, settings)
+
+    def look_for_scheme() -> None:
         columns = conll.read_conll(large, settings.conll, True)
-        assert conll.file_scheme(columns, settings.conll) == "bio2" and len(kept) == 3000
-        most = tracemalloc.get_traced_memory()[1]
-        plain = read_plainly(large, settings)
-        assert most < 1.5e6 < tracemalloc.get_traced_memory()[0] and list(kept) == plain
-    finally:
-        tracemalloc.stop()
+        assert conll.file_scheme(columns, settings.conll) == "bio2"
+
+    assert peak_memory(look_for_scheme) < 1.5e6
+    assert peak_memory(lambda: read_examples(large, settings)) < 1.5e6
+    assert peak_memory(lambda: read_plainly(large, settings)) > 1.5e6
+    kept = read_examples(large, settings)
+    assert len(kept) == 3000 and list(kept) == read_plainly(large, settings)

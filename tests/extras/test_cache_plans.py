@@ -1,9 +1,10 @@
 """The extra `cache` plans the batches of an epoch as core does, in less memory."""
 
-import tracemalloc
+import functools
 
 import numpy as np
 import pytest
+from traced_memory import peak_memory
 
 from core.batches import DataGenerator
 from extras.cache.plans import plan
@@ -31,11 +32,6 @@ def test_an_item_takes_few_bytes():
     items = 300_000
     lengths = np.random.default_rng(0).integers(4, 128, items).astype(np.int16)
     generator = DataGenerator(lengths, 16)
-    peaks = []
-    for make in (plan, DataGenerator.plan):
-        tracemalloc.start()
-        made = make(generator, 0)
-        peaks.append(tracemalloc.get_traced_memory()[1] / items)
-        tracemalloc.stop()
-        del made
+    makes = (plan, DataGenerator.plan)
+    peaks = [peak_memory(functools.partial(make, generator, 0)) / items for make in makes]
     assert peaks[0] < 16 and peaks[0] < peaks[1] / 2, peaks

@@ -24,6 +24,7 @@ from projects import TEMPLATES, bake_project, cluster_environments, flags, run, 
 from core.base import workers
 from core.base.errors import InputError
 from extras.cluster import cluster
+from extras.cluster import launch as launching
 
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 ALONE = {"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}
@@ -50,6 +51,20 @@ def launch(tmp_path, *arguments, workers=3):
         [*command, tmp_path / "worker.py", *arguments], capture_output=True, encoding="utf-8"
     )
     return done, time.monotonic() - began
+
+
+def test_ports_are_free_and_not_those_of_outgoing_connections(monkeypatch):
+    first = min(launching.free_ports(3))
+    assert first >= 10_000
+    range_of_system = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    if range_of_system.is_file():
+        assert launching.PORTS[-1] < int(range_of_system.read_text().split()[0])
+    with socket.socket() as held:
+        held.bind(("localhost", first))
+        monkeypatch.setattr(launching, "PORTS", range(first, first + 1))
+        with pytest.raises(OSError, match="fewer than 1 ports"):
+            launching.free_ports(1)
+    assert launching.free_ports(1) == [first]
 
 
 def test_lines_begin_with_the_worker(tmp_path):

@@ -1,7 +1,6 @@
 """Adversaries, gradient penalty and R-Drop against eager computations that share no code."""
 
 import dataclasses
-import tracemalloc
 import types
 from collections import Counter
 from types import SimpleNamespace
@@ -12,6 +11,7 @@ import pytest
 import tensorflow as tf
 from pydantic import ValidationError
 from small_models import CrossEntropy, make_settings
+from traced_memory import peak_memory
 
 from core.base.errors import InputError
 from core.batches import DataGenerator
@@ -398,10 +398,8 @@ def test_training_records_are_chosen_by_the_seed_and_groups_stay_whole():
 
 def test_a_long_name_of_a_group_needs_its_own_room_alone():
     named = [SimpleNamespace(group=name) for name in ("a" * 20_000, *map(str, range(999)))]
-    tracemalloc.start()
     assert len(choose_examples(named, 30, 1)) == 30
-    assert tracemalloc.get_traced_memory()[1] < 10_000_000
-    tracemalloc.stop()
+    assert peak_memory(lambda: choose_examples(named, 30, 1)) < 10_000_000
 
 
 def test_training_records_are_scored_by_what_dev_has_tuned():

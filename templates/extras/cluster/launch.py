@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import queue
+import random
 import signal
 import socket
 import subprocess
@@ -186,15 +187,24 @@ def exit_code(status: int) -> int:
     return status if status >= 0 else 128 - status
 
 
+# Outgoing connections have higher ports, and could take one of those before a process does.
+PORTS = range(10_000, 30_000)
+
+
 def free_ports(count: int) -> list[int]:
-    """Return free ports of this machine."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("localhost", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Return free ports of this machine.
+
+    Raises:
+        OSError: too few are free.
+    """
+    ports: list[int] = []
+    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("localhost", port))
+            ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise OSError(f"fewer than {count} ports from {PORTS[0]} to {PORTS[-1]} are free")
 
 
 def start(member: Member, command: Sequence[str], cluster: dict, ended: queue.Queue) -> None:
