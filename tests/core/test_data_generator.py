@@ -207,7 +207,7 @@ def test_keys_are_compared_with_the_model():
     assert "no input reads ['example']" in str(caught.value)
     assert "Numbers" in str(caught.value)
     make().check_keys(model_of("example"), all_read=False)
-    with pytest.raises(InputError, match=r"missing keys \['gold'\].*only the training model"):
+    with pytest.raises(InputError, match=r"missing keys \['gold'\].*made from labels"):
         make().check_keys(model_of("example", "gold"), all_read=False)
 
 

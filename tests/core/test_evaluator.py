@@ -92,21 +92,23 @@ def test_of_equal_scores_the_latest_weights_are_kept_and_patience_counts(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("rows", "kept", "losses"),
+    ("rows", "kept", "losses", "waited"),
     [
-        # score, loss -> the scoring whose weights are kept, and how many losses were computed
-        ([(0, 5), (0, 3), (0, 4)], 1, 3),
-        ([(0, 5), (0, 5), (0, 6)], 1, 3),
-        ([(0.5, 1), (0.5, 4), (0.5, 3), (0.5, 6)], 2, 3),
-        ([(0, 5), (0, 6), (0.1, 9), (0.1, 8)], 3, 2),
-        ([(0.4, 1), (0.5, 2), (0.5, 3), (0.3, 1)], 2, 0),
-        ([(0.4, 1), (0.3, 2), (0.4, 3), (0.4, 4)], 3, 0),
+        # score, loss -> the scoring whose weights are kept, how many losses were computed, and how
+        # many of the last scorings gained nothing
+        ([(0, 5), (0, 3), (0, 4)], 1, 3, 1),
+        ([(0, 5), (0, 4), (0, 3)], 2, 3, 0),
+        ([(0, 5), (0, 5), (0, 6)], 1, 3, 2),
+        ([(0.5, 1), (0.5, 4), (0.5, 3), (0.5, 6)], 2, 3, 1),
+        ([(0, 5), (0, 6), (0.1, 9), (0.1, 8)], 3, 2, 1),
+        ([(0.4, 1), (0.5, 2), (0.5, 3), (0.3, 1)], 2, 0, 2),
+        ([(0.4, 1), (0.3, 2), (0.4, 3), (0.4, 4)], 3, 0, 3),
     ],
 )
 def test_the_loss_on_dev_chooses_while_the_score_stands_still(
-    rows, kept, losses, tmp_path, monkeypatch
+    rows, kept, losses, waited, tmp_path, monkeypatch
 ):
-    """It survives a resumption: all it needs is in the position."""
+    """It survives a resumption: all it needs is in the position. `patience` counts what gains."""
     position, computed = Position(), []
     for number, (score, loss) in enumerate(rows):
         evaluator = make_evaluator(tmp_path)
@@ -115,7 +117,7 @@ def test_the_loss_on_dev_chooses_while_the_score_stands_still(
         evaluator.keep_if_best(Evaluation({"f1": score}, [{"id": number}], []))
     [record] = (tmp_path / "predictions/dev.jsonl").read_text(encoding="utf-8").splitlines()
     assert json.loads(record)["id"] == kept
-    assert len(computed) == losses
+    assert len(computed) == losses and position.waited == waited
 
 
 @pytest.mark.parametrize("averaged, losses", [(False, 0), (True, 1)])

@@ -12,8 +12,8 @@ from projects import TEMPLATES, bake_project, flags, further
 
 from generator.reading_path import count_lines, glossary, outside_names, reading_path
 
-LINES = {"relation_extraction": 1000}
-MOST_LINES, MOST_TRAIN_LINES, MOST_ROWS, MOST_HOPS = 1360, 160, 12, 4
+LINES = {"relation_extraction": 1020}
+MOST_LINES, MOST_TRAIN_LINES, MOST_ROWS, MOST_HOPS = 1370, 160, 12, 4
 
 # Notes the functions of the project, and Keras's fit as one, on the way to the first gradient.
 WALK = """

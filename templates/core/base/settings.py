@@ -72,7 +72,7 @@ class CoreSettings(BaseSettings):
 
     # training
     epochs: int = Field(20, ge=1, description="passes over the training file")
-    steps: int = Field(0, ge=0, description="stop after so many steps; 0: after all epochs")
+    steps: int = Field(0, ge=0, description="stop after this many steps; 0: after all epochs")
     batch_size: int = Field(16, ge=1, description="examples in one step")
     accumulation: int = Field(1, ge=1, description="micro-batches in one step, to save memory")
     buckets: int = Field(12, ge=1, description="padded lengths; 1: one static shape, as on TPU")
@@ -86,8 +86,8 @@ class CoreSettings(BaseSettings):
     clip_norm: float = Field(1.0, ge=0, description="largest gradient norm; 0: never clip")
 
     # evaluation
-    evaluate_steps: int = Field(0, ge=0, description="score dev every so many steps too; 0: never")
-    patience: int = Field(0, ge=0, description="stop after so many scorings without gain; 0: never")
+    evaluate_steps: int = Field(0, ge=0, description="score dev every N steps too; 0: never")
+    patience: int = Field(0, ge=0, description="stop after N scorings without gain; 0: never")
     prediction_batch_size: int = Field(32, ge=1, description="examples predicted together")
     shown_examples: int = Field(2, ge=0, description="dev records printed with each score")
     checkpoint_steps: int = Field(200, ge=1, description="steps between two checkpoints")

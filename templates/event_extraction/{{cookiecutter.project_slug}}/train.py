@@ -61,8 +61,8 @@ def train(
         settings: of the project.
         strategy: the devices.
         run: its folder, and where to continue.
-        examples: give the vocabulary and the event types, which all folds of extras/folds share.
-        train_examples: to learn from: all examples, or those of a fold.
+        examples: the training file; they give the vocabulary and the event types to all folds.
+        train_examples: the part to learn from: all of them, or all but one fold.
         dev_examples: choose the best epoch and the threshold.
     """
     batch_size = global_batch_size(settings, strategy)
@@ -74,8 +74,9 @@ def train(
         models = build_models(encoder, schema, settings)
 
     shared = (tokenizer, schema, models.encoder_inputs, settings)
+    # `of` calls the constructor, and adds the weights of the records (core/fast/batch_plan.py).
     batches = EventGenerator.of(train_examples, *shared, batch_size)
-    # False: no labels, since predictions for dev are compared with its records.
+    # False: without labels, since the scorer compares predictions with the records.
     dev_batches = EventGenerator.of(dev_examples, *shared, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, make_selector(schema, settings.model))
     scorer = EventScorer(predictor, dev_batches, settings)
@@ -84,7 +85,7 @@ def train(
     training = Training(settings, strategy, run, models, batches, scorer, monitor)
     with strategy.scope():
         # Extras may change any part of `training`; `models.training` is its Keras model.
-        training.prepare()  # also checks the inputs, and seeds dropout
+        training.prepare()  # checks the batches against the inputs, and seeds dropout
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, {"types": schema.types})

@@ -62,8 +62,8 @@ def train(
         settings: of the project.
         strategy: the devices.
         run: its folder, and where to continue.
-        examples: give the vocabulary and the entity types, which all folds of extras/folds share.
-        train_examples: to learn from: all examples, or those of a fold.
+        examples: the training file; they give the vocabulary and the entity types to all folds.
+        train_examples: the part to learn from: all of them, or all but one fold.
         dev_examples: choose the best epoch and the threshold.
     """
     batch_size = global_batch_size(settings, strategy)
@@ -75,8 +75,9 @@ def train(
         models = build_models(encoder, len(schema.types), settings)
 
     shared = (tokenizer, schema.types, models.encoder_inputs, settings)
+    # `of` calls the constructor, and adds the weights of the records (core/fast/batch_plan.py).
     batches = EntityGenerator.of(train_examples, *shared, batch_size)
-    # False: no labels, since predictions for dev are compared with its records.
+    # False: without labels, since the scorer compares predictions with the records.
     dev_batches = EntityGenerator.of(dev_examples, *shared, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, make_selector(settings.tagger))
     scorer = EntityScorer(predictor, dev_batches, settings, schema.flat)
@@ -85,7 +86,7 @@ def train(
     training = Training(settings, strategy, run, models, batches, scorer, monitor)
     with strategy.scope():
         # Extras may change any part of `training`; `models.training` is its Keras model.
-        training.prepare()  # also checks the inputs, and seeds dropout
+        training.prepare()  # checks the batches against the inputs, and seeds dropout
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, asdict(schema))

@@ -64,7 +64,7 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
     training = Training(settings, strategy, run, models, batches, scorer, METRIC)
     with strategy.scope():
         # Extras may change any part of `training`; `models.training` is its Keras model.
-        training.prepare()  # also checks the inputs, and seeds dropout
+        training.prepare()  # checks the batches against the inputs, and seeds dropout
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, labels=None)

@@ -63,8 +63,8 @@ def train(
         settings: of the project.
         strategy: the devices.
         run: its folder, and where to continue.
-        examples: give the vocabulary of tiny, which all folds of extras/folds share.
-        train_examples: to learn from: all examples, or those of a fold.
+        examples: the training file; they give the vocabulary of tiny to all folds.
+        train_examples: the part to learn from: all of them, or all but one fold.
         dev_examples: their score chooses the best epoch.
     """
     batch_size = global_batch_size(settings, strategy)
@@ -75,6 +75,7 @@ def train(
 
     tokens = find_target_tokens(tokenizer, encoder)
     input_names = models.encoder_inputs
+    # `of` calls the constructor, and adds the weights of the records (core/fast/batch_plan.py).
     pairs = PairGenerator.of(train_examples, tokens, tokenizer, input_names, settings, batch_size)
     batches = pack_pairs(pairs, settings)
     # Dev is written with `evaluate_beams`, by default 1, which is several times as fast as the
@@ -90,7 +91,7 @@ def train(
     training = Training(settings, strategy, run, models, batches, scorer, settings.monitor)
     with strategy.scope():
         # Extras may change any part of `training`; `models.training` is its Keras model.
-        training.prepare()  # also checks the inputs, and seeds dropout
+        training.prepare()  # checks the batches against the inputs, and seeds dropout
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, asdict(tokens))

@@ -1,4 +1,4 @@
-"""Train a classifier on train_file, score dev_file after each epoch, keep the best in runs/<name>.
+"""Train a classifier on train_file, score dev_file each epoch, keep the best in runs/<run_name>.
 
 python train.py [--KEY VALUE ...]        every key of config.toml is also a flag
 """
@@ -69,8 +69,8 @@ def train(
         settings: of the project.
         strategy: the devices.
         run: its folder, and where to continue.
-        examples: give the vocabulary and the labels, which all folds of extras/folds share.
-        train_examples: to learn from: all examples, or those of a fold.
+        examples: the training file; they give the vocabulary and the labels to all folds.
+        train_examples: the part to learn from: all of them, or all but one fold.
         dev_examples: choose the best epoch and the threshold.
     """
     batch_size = global_batch_size(settings, strategy)
@@ -84,6 +84,7 @@ def train(
     inputs = [tensor.name for tensor in models.inference.inputs]
     shared = (tokenizer, labels, inputs, settings)
     size = settings.prediction_batch_size
+    # `of` calls the constructor, and adds the weights of the records (core/fast/batch_plan.py).
     batches = ExampleGenerator.of(train_examples, *shared, batch_size)
     with_labels = False  # the scorer compares predictions with the labels of the records
     dev_batches = ExampleGenerator.of(dev_examples, *shared, size, with_labels)
@@ -93,7 +94,7 @@ def train(
     training = Training(settings, strategy, run, models, batches, scorer, monitor)
     with strategy.scope():
         # Extras may change any part of `training`; `models.training` is its Keras model.
-        training.prepare()  # also checks the inputs, and seeds dropout
+        training.prepare()  # checks the batches against the inputs, and seeds dropout
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, asdict(labels))

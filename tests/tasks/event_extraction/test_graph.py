@@ -413,6 +413,9 @@ def test_arguments_without_a_trigger_take_a_less_likely_one_or_go():
     assert events_at(Graph(low, {}, frozenset("x")), 0.5) == []  # nothing asks for them
     (found,) = events_at(Graph(arguments, {}, frozenset()), 0.5)
     assert found == Event("x", None, (("r", (6, 7)),))
+    # A role without a name is a role.
+    unnamed = {("x", "", (2, 3)): 0.4}
+    assert events_at(Graph({**arguments, **unnamed}, {}, frozenset("x")), 0.5) == []
 
 
 def test_the_surest_filler_of_a_role_wins():

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import types
 from collections.abc import Callable
 
 import keras
@@ -18,6 +19,7 @@ use_template("seq2seq")
 
 from core.base import settings as base_settings  # noqa: E402
 from core.base.errors import InputError  # noqa: E402
+from core.batches import BatchPlan  # noqa: E402
 from core.encoders.encoder import BertEncoder  # noqa: E402
 from generation.layers import writing_layers  # noqa: E402
 from generation.perplexity import PerplexityScorer  # noqa: E402
@@ -114,6 +116,18 @@ def compile_writer(models: tuple, settings: str) -> Callable:
     table = GenerationTable.model_validate_json(settings)
     writer = Writer(models, writing_layers, TOKENS, table, LENGTH)
     return tf.function(lambda batch: writer(batch), reduce_retracing=True)
+
+
+def test_an_input_that_sources_lack_is_named(model):
+    writer = Writer([model], writing_layers, TOKENS, GenerationTable(), LENGTH)
+    writer.inputs.append(keras.Input((None,), dtype="int32", name="kind"))
+    batches = types.SimpleNamespace(
+        first_batch=lambda epoch: (np.zeros(1, int), 11),
+        make_batch=lambda positions, length: make_batch(len(positions)),
+        batch_size=2,
+    )
+    with pytest.raises(InputError, match=r"the inference model: missing keys \['kind'\]"):
+        BatchPlan.check_keys(batches, writer, all_read=False)
 
 
 def write(models, batch, **table) -> dict[str, np.ndarray]:

@@ -425,6 +425,16 @@ def test_a_perfect_model_writes_no_further_than_an_end_within_a_target():
     assert reach.oracle["rouge_l"] == pytest.approx((4 / 5 + 1) / 2)
 
 
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_perfect_model_writes_as_many_tokens_as_targets_may_have(missing):
+    """The longest target needs no end: the search stops there."""
+    tokenizer = train_text_tokenizer(LONG * 5, 200)
+    examples = [Example(1, "fog", (LONG[1],), 1)]
+    length = len(tokenizer.encode(LONG[1], add_special_tokens=False).ids) - missing
+    settings = with_tables(Settings)(target_length=length)
+    assert measure_reach(examples, tokenizer, [], settings).oracle["exact_match"] == 1 - missing
+
+
 @pytest.mark.parametrize("targets", [None, [], [""], "absent"])
 def test_files_to_predict_may_have_blanks(targets, tmp_path):
     path = tmp_path / "a.jsonl"

@@ -214,3 +214,10 @@ def test_signs_on_letters_belong_to_their_words(text):
     assert WordsAndIdeographs().tokenize(text) == text.split()
     mixed = f"{text}, x_1 汉字！"
     assert WordsAndIdeographs().tokenize(mixed) == [*text.split(), "x", "1", "汉", "字"]
+
+
+def test_each_ideograph_is_a_token_also_after_a_letter():
+    """Those of the basic plane, of its compatibility block, and of the planes beyond."""
+    assert WordsAndIdeographs().tokenize("abc汉\uf900x\U00020bb7\U0002f800y字") == [
+        *("abc", "汉", "\uf900", "x", "\U00020bb7", "\U0002f800", "y", "字")
+    ]

@@ -81,7 +81,7 @@ def events_at(graph: Graph, threshold: float) -> list[Event]:
             triggers = sorted(span for role, span in kept if role is None)
             if kept and not triggers:
                 # The arguments may have a less probable trigger: its odds are eased like theirs.
-                likely = {s: p for (role, s), p in nodes.items() if not role}
+                likely = {s: p for (role, s), p in nodes.items() if role is None}
                 best = max(likely, key=lambda span: likely[span], default=None)
                 triggers = [best] if best and eased("", likely[best]) > threshold else []
             groups = join_triggers(graph, kind, kept, triggers, links_of[kind])

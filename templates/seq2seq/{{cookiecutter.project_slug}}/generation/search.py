@@ -72,6 +72,7 @@ class Writer:
             writing_layers(model).steps(length) if table.cache else RecomputedSteps(model, length)
             for model in models
         ]
+        self.name = "inference"
         self.models = [*models]  # for the extra `export`
         self.tokens = tokens
         self.table = table

@@ -14,9 +14,9 @@ MARKS = "".join(c for c in map(chr, range(0x300, 0x1F000)) if unicodedata.catego
 class WordsAndIdeographs:
     """Tokens of ROUGE: runs of letters and digits, and each ideograph by itself."""
 
+    IDEOGRAPHS = r"\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
     PATTERN = re.compile(
-        r"(?=\w)[\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-        rf"|[^\W\u2e80-\u9fff_](?:[^\W\u2e80-\u9fff_]|[{MARKS}])*"
+        rf"(?=\w)[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}_](?:[^\W{IDEOGRAPHS}_]|[{MARKS}])*"
     )
 
     def tokenize(self, text: str) -> list[str]:

@@ -120,7 +120,7 @@ def score_oracle(
     """Return the scores of the first target of each record; empty: a record has no target."""
     if not all(example.targets for example in examples):
         return {}
-    texts = iter(decode_texts(tokenizer, [ids[: settings.target_length - 1] for ids in targets]))
+    texts = iter(decode_texts(tokenizer, [ids[: settings.target_length] for ids in targets]))
     first = {example.id: [next(texts) for _ in example.targets][0] for example in examples}
     if settings.extractor:
         return settings.extractor.score_oracle(examples, first)

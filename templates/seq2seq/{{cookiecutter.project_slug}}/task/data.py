@@ -80,7 +80,8 @@ class SourceGenerator(DataGenerator):
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         sources = [self.sources[position] for position in positions]
         batch = source_block(sources, length, self.encoder_inputs)
-        # Random numbers for sampling, which beam search ignores; the model does not see them.
+        # Random numbers for sampling, which beam search ignores; the model does not see them. They
+        # are drawn here, so that the samples of a record don't depend on its batch.
         draws = [self.draw_numbers(self.examples[position].id) for position in positions]
         return {**batch, "draws": np.stack(draws)}
 

@@ -18,7 +18,7 @@ def predict_texts(
     """Return record id -> the text that was written for it.
 
     Args:
-        predictor: of a `Writer`, which searches the tokens: see generation/search.py.
+        predictor: runs a `Writer`, which chooses the tokens (generation/search.py).
         generator: of the examples.
         tokenizer: of the encoder.
         progress: title of the progress bar; empty: none.

@@ -22,7 +22,7 @@ from task.settings import Settings
 class RecordScore:
     """Numbers of one record from which the scores of a file are computed.
 
-    `statistics` are BLEU's: length of the prediction, length of the nearest target, and matches
+    `statistics` are BLEU's: length of the prediction, of the target nearest in length, and matches
     and totals of 1-grams to 4-grams. Their sums over records give the BLEU of these records.
     """
 

@@ -117,8 +117,8 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
         return models
     inputs, pooled = read_texts(encoder, labels, settings)
     dropout = keras.layers.Dropout(settings.dropout, name="pooled_dropout")
-    # The output is called label_loss, and Keras names an output after its layer: the loss layer, or
-    # the `Average` of several samples.
+    # Keras names an output after its layer, and this one is called label_loss: that layer is the
+    # loss itself, or the `Average` over several samples.
     name = "label_loss" if settings.dropout_samples == 1 else "sample_loss"
     head = make_head(labels, settings, name)
     to_logits = head.logits
