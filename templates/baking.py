@@ -466,6 +466,9 @@ def bring_files(template: Path, left_out: tuple[str, ...]) -> None:
                     if folder / path not in wanted:
                         remove_file(folder / path)
         remove_former_files(template)
+        for name in CACHES:  # cookiecutter would copy them, or fail to read them as text
+            for folder in (template / PROJECT).rglob(name):
+                shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         sys.exit(
             f"error: {template} can't be written to ({error.strerror}), and the shared files have"

@@ -57,6 +57,8 @@ BROKEN_FILES = {
     "entity a list": (record(entities=[[0, 3]]), "line 1: the entity [0, 3] must be {"),
     "no type": (GOOD + entity(type="absent"), 'line 2: the field "type" is missing'),
     "type a number": (entity(type=3), 'line 1: "type" must be a string, not 3'),
+    "type empty": (GOOD + entity(type=""), 'line 2: "type" is empty: write a name.'),
+    "label empty": (label(0, 3, " "), 'line 1: "type" is empty: write a name.'),
     "no span": (GOOD + entity(span="absent"), 'line 2: the field "span" is missing'),
     "span outside the text": (
         GOOD + entity(span=[11, 19]),

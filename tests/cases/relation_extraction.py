@@ -50,6 +50,7 @@ BROKEN_FILES = {
         GOOD + triple(object=[12, 19]),
         'line 2: the span "object" [12, 19] is not inside the text of 18 characters',
     ),
+    "predicate empty": (GOOD + triple(predicate=""), 'line 2: "predicate" is empty: write a name'),
     "span reversed": (triple(object=[17, 12]), 'line 1: the span "object" [17, 12] is not inside'),
     "span empty": (triple(object=[3, 3]), 'line 1: the span "object" [3, 3] is not inside'),
     "span not of integers": (

@@ -161,6 +161,8 @@ def test_a_score_that_never_moved_chose_nothing(scores, still):
     assert bool(sentence) == still
     if still:
         assert sentence.startswith(f"dev f1 was {scores[0]:.4f} at every scoring")
+        # Training longer does not help where all is right.
+        assert ("train longer" in sentence) == (scores[0] == 0) != ("too easy" in sentence)
     assert explain_still_score([], "f1") == ""
 
 

@@ -66,14 +66,14 @@ def test_a_full_device_stays_one_and_says_so(tmp_path):
 
 @POSIX
 @pytest.mark.parametrize("into_a_file", [True, False])
-def test_the_standard_output_gets_what_is_written_and_what_is_printed(tmp_path, into_a_file):
+def test_the_standard_output_gets_what_is_written_and_no_message(tmp_path, into_a_file):
     out = tmp_path / "out.txt"
     with open(out, "wb") as file:
         command = [sys.executable, "-c", PRINTER, str(ROOT / "templates")]
         target = file if into_a_file else subprocess.PIPE
-        done = subprocess.run(command, stdout=target, check=True)
+        done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE, check=True)
     text = out.read_bytes() if into_a_file else done.stdout
-    assert text == b"written\nprinted\n"
+    assert text == b"written\n" and done.stderr == b"printed\n"
 
 
 @POSIX

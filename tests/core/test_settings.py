@@ -139,6 +139,26 @@ def test_a_wrong_file_is_explained(config, text, words):
     assert words in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "flags", "words"),
+    [
+        # Settings of a table that don't fit together: flags are to blame if there are any.
+        ('[optimizers]\nschedule = "piecewise"\n', [], "config.toml, line 1: optimizers: "),
+        ("", ["--optimizers.schedule", "piecewise"], "--optimizers.schedule: schedule = "),
+        (
+            "[optimizers]\nlazy_embeddings = false\n",
+            ["--optimizers.lazy_embeddings", "true", "--seed", "2", "--optimizers.kind=lamb"],
+            "--optimizers.lazy_embeddings and --optimizers.kind: lazy_embeddings with kind = lamb",
+        ),
+    ],
+)
+def test_what_does_not_fit_together_is_blamed_on_its_place(config, monkeypatch, text, flags, words):
+    config.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        base_settings.read_settings(Settings, flags)
+    assert str(error.value).startswith(words)
+
+
 def test_a_file_with_a_byte_order_mark_is_read(config):
     config.write_bytes(b"\xef\xbb\xbfepochs = 9\r\n")
     assert base_settings.read_settings(Settings, []).epochs == 9

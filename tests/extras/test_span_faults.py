@@ -84,6 +84,16 @@ def test_causes_are_told_apart(case: str):
     assert quoted in finding.where and f"meant is {[*right]} 'Nimbus'" in finding.where
 
 
+def test_spans_of_blanks_are_left_out():
+    """No shift of one character that fits, by chance, is meant."""
+    text = "Ada  founded \u200b\u3000 Nimbus."
+    [windows] = split_into_windows(TOKENIZER, [text], 64, 8)
+    cut = [find_cut_span(text, span, 3, windows) for span in ((3, 5), (3, 4), (12, 16))]
+    [finding] = find_span_faults("dev.jsonl", cut)
+    assert finding.what == "spans of blanks only: 3" and "leave them out" in finding.fix
+    assert finding.where == "dev.jsonl, line 3, [3, 5] '  ' for one"
+
+
 def test_what_the_tokenizer_cuts_has_no_other_cause():
     text = "in zenconimbusbern."
     [windows] = split_into_windows(TOKENIZER, [text], 64, 8)

@@ -81,8 +81,11 @@ def test_what_differs_is_written_and_what_left_is_removed(clone: Path) -> None:
     (clone / "templates/core/data/tokens.py").unlink()
     shutil.rmtree(clone / "templates/extras/orbit")
     (clone / "templates/shared/pyproject.toml").unlink()
-    (project / "__pycache__").mkdir()
+    for name in ("__pycache__", ".ruff_cache", "task/.mypy_cache"):
+        (project / name).mkdir()
+        (project / name / "1").write_bytes(b"text, and no text: \x89\xfc")
     bring(clone)
+    assert not [*project.rglob("*cache*/1")]  # cookiecutter would copy it, or fail to read it
     now = contents(clone)
     gone = {name for name in whole.keys() - now.keys() if name.startswith(f"{TEMPLATE}/")}
     assert gone == {

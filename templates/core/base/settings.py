@@ -317,8 +317,9 @@ def explain_value(
     if isinstance(meanings.get(key), str) and len(errors) > 1:  # one for each type it may have
         same = [other["msg"] for other in errors if known_key(other, meanings) == key]
         message = ", or ".join(dict.fromkeys(same))
-    from_flag = any(flag.partition("=")[0] == f"--{key}" for flag in flags or [])
-    where = f"--{key}" if from_flag else key
+    named = dict.fromkeys(flag.partition("=")[0] for flag in flags or [])
+    from_flag = [f for f in named if f == f"--{key}" or f.startswith(f"--{key}.")]
+    where = " and ".join(from_flag) or key
     if flags is not None and not from_flag:
         where = f"config.toml, line {line_of(key)}: {key}"
     if error["type"] == "extra_forbidden" and key in EXTRA_NAMES:

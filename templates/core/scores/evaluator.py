@@ -155,17 +155,13 @@ class Evaluator(keras.callbacks.Callback):
             position.still_loss = math.nan  # the score moves: from now on it chooses
         if math.isnan(position.still_loss) or (score and position.best == -math.inf):
             return score >= position.best
-        if position.best == -math.inf and self.scores_once():
+        # Nothing is left to choose, unless an average is scored at the end.
+        last = position.updates >= self.training.last_step
+        if position.best == -math.inf and last and type(self.training.kept_weights) is OwnWeights:
             return True
         before, loss = position.still_loss, self.dev_loss()
         position.still_loss = min(before, loss)
         return loss <= before
-
-    def scores_once(self) -> bool:
-        """Return whether this first scoring is the only one, so that there is nothing to choose."""
-        # An average may be scored at the end.
-        plain = type(self.training.kept_weights) is OwnWeights
-        return plain and self.run.position.updates >= self.training.last_step
 
     @functools.cached_property
     def losses(self) -> Predictor:

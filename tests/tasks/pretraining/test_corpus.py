@@ -611,6 +611,12 @@ BAD_INPUT = {
         {},
         "no text for .*: of 2 lines 2 empty .the first: a.txt, line 1",
     ),
+    "UTF-16": ("\ufeff一行\n", {"encoding": "utf-16-le"}, "a.txt, line 1: not UTF-8 but UTF-16"),
+    "UTF-16 of records": (
+        '\ufeff{"text": "x"}\n',
+        {"name": "a.jsonl", "encoding": "utf-16-be"},
+        "a.jsonl, line 1: not UTF-8 but UTF-16: save it as UTF-8",
+    ),
     "compressed": ("x", {"name": "a.txt.gz"}, "is compressed, and can't be read from the middle"),
     "wrong field": (
         '{"body": "x"}\n',
@@ -651,7 +657,7 @@ def test_bad_input_is_one_sentence(text, tmp_path, case):
         for name, value in changes.items()
     }
     path = tmp_path / changes.pop("name", "a.txt")
-    path.write_text(content)
+    path.write_text(content, changes.pop("encoding", "utf-8"))
     pieces = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3}
     BertWordPieceTokenizer(pieces).save(str(tmp_path / "b.json"))
     usual = {"tokenizer": str(text.parent / "vocabulary/tokenizer.json"), "train_text": str(path)}
@@ -668,6 +674,8 @@ def test_shards_that_can_not_be_read(tmp_path):
         read_manifest(folder)
     with pytest.raises(InputError, match="holds no shards"):
         read_manifest(f"{folder}/nowhere")
+    with pytest.raises(InputError, match="/dev holds no shards: .* first, with a dev_text"):
+        read_manifest(f"{folder}/dev")
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(InputError, match="manifest.json is not valid JSON: delete it and prepare"):
         read_manifest(folder)

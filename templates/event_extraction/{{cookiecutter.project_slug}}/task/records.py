@@ -100,7 +100,7 @@ def read_event(item: object, text: str) -> Event:
             f'the event {item!r} must be {{"type": "...", "trigger": [start, end] or null, '
             '"arguments": [...]}.'
         )
-    kind, trigger = read_field(item, "type", str), item.get("trigger")
+    kind, trigger = read_field(item, "type", str), read_field(item, "trigger", object)
     trigger = None if trigger is None else check_span(trigger, "trigger", text)
     arguments = set()
     for argument in read_field(item, "arguments", list):

@@ -120,7 +120,7 @@ def measure_reach(
             forms[example.text[slice(*entity.span)]][entity.type].append(example.line)
         found[example.id] = decode_gold(example, parts, schema, settings.tagger)
         for entity in sorted(set(example.entities).symmetric_difference(found[example.id])):
-            cause = explain_fault(entity, found[example.id], parts, schema)
+            cause = explain_fault(entity, example.text, found[example.id], parts, schema)
             faults[cause].append(example.line)
     tokens = [len(window) for parts in windows for window in parts]
     oracle = score(examples, found, settings.beta)
@@ -149,17 +149,17 @@ def decode_gold(
 
 
 def explain_fault(
-    entity: Entity, found: Sequence[Entity], windows: Sequence[Window], schema: Schema
+    entity: Entity, text: str, found: Sequence[Entity], windows: Sequence[Window], schema: Schema
 ) -> str:
     """Return the cause, `CUT` or one of `CAUSES`, why an entity is only gold, or only found."""
     if entity in found:
         return "invented"
     if entity.type not in schema.types:
         return "unseen"
+    faults = need("doctor", "span_faults")
     if not any(window.token_span(entity.span) for window in windows):
-        return "long"
-    is_aligned = need("doctor", "span_faults").is_aligned
-    if not any(is_aligned(entity.span, window) for window in windows):
+        return CUT if faults.is_blank(text, entity.span) else "long"
+    if not any(faults.is_aligned(entity.span, window) for window in windows):
         return CUT
     start, end = entity.span
     if any(one.span[0] < end and start < one.span[1] for one in found):

@@ -127,9 +127,10 @@ def read_entity(item: object, text: str) -> Entity:
 
 def read_doccano_label(item: object, text: str) -> Entity:
     """Check one label `[start, end, type]` of doccano."""
-    if not isinstance(item, list) or len(item) != 3 or not isinstance(item[2], str):
+    if not isinstance(item, list) or len(item) != 3:
         raise InputError(f'the label {item!r} must be [start, end, "type"].')
-    return Entity(check_span(item[:2], "label", text), item[2])
+    kind = read_field({"type": item[2]}, "type", str)
+    return Entity(check_span(item[:2], "label", text), kind)
 
 
 def collect_schema(examples: Sequence[Example], settings: Settings) -> Schema:

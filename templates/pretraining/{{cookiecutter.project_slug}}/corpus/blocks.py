@@ -18,6 +18,7 @@ from corpus import storage
 JSON_ENDINGS = (".jsonl", ".json")
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst", ".zip")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # how such a file begins
 
 # Why a line is skipped, and what the participant is told.
 REASONS = {
@@ -225,16 +226,20 @@ def read_field(line: str, text_field: str) -> str:
 
 
 def check_first_records(files: list[TextFile], text_field: str, longest_line: int) -> None:
-    """Check that the first record of each file has the text field, before hours of work.
+    """Check that each file is UTF-8, and its first record has the text field, before hours of work.
 
     Raises:
-        InputError: a first record lacks it, or is no JSON object.
+        InputError: a file is UTF-16, or a first record lacks the field, or is no JSON object.
     """
     for file in files:
-        if not file.has_records or not file.size:
+        if not file.size:
             continue
         with storage.open_stream(file.path) as stream:
             line = next(read_lines(stream, Block(file, 0, 1), longest_line))
+        if line.startswith(UTF_16):
+            raise InputError(f"{file.path}, line 1: not UTF-8 but UTF-16: save it as UTF-8.")
+        if not file.has_records:
+            continue
         line = line.removeprefix(BYTE_ORDER_MARK)
         try:
             read_text(line, text_field, longest_line)

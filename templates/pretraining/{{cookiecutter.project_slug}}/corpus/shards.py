@@ -168,7 +168,8 @@ def read_manifest(folder: str) -> Manifest:
     """
     values = read_manifest_file(folder)
     if values is None:
-        raise InputError(f"{folder} holds no shards: run python prepare.py first.")
+        hint = ", with a dev_text" if folder.endswith("/dev") else ""
+        raise InputError(f"{folder} holds no shards: run python prepare.py first{hint}.")
     if values.get("format") != FORMAT:
         raise InputError(
             f"{folder} was prepared by another version of this project: run python prepare.py "

@@ -156,16 +156,17 @@ def measure_reach(examples: Sequence[Example], tokenizer: Tokenizer, settings: S
     length, overlap = settings.max_length, settings.window_overlap
     groups = split_into_windows(tokenizer, examples, length, overlap, "encode")
     tokens = [len(window) for windows in groups for window in windows]
-    find_cut_span = need("doctor", "span_faults").find_cut_span
+    faults = need("doctor", "span_faults")
     lengths, unaligned, outside, too_long, cut, texts = [], [], [], [], [], {}
     pairs = zip(examples, groups, strict=True)
     for example, windows in tqdm(pairs, "oracle", len(examples), leave=False, disable=None):
         line = f"line {example.line}"
         for span in dict.fromkeys(example.answers):
-            unaligned.append(find_cut_span(example.context, span, example.line, windows))
+            unaligned.append(faults.find_cut_span(example.context, span, example.line, windows))
         sizes = [last - first + 1 for w in windows for first, last in gold_pairs(example, w)]
         lengths += sizes[:1]
-        outside += [line] if example.answers and not sizes else []
+        blank = all(faults.is_blank(example.context, span) for span in example.answers)
+        outside += [line] if not blank and not sizes else []
         too_long += [line] if sizes and min(sizes) > settings.answer_length else []
         cut += [line] if windows[0].question_cut else []
         texts[example.id] = decode_gold(example, windows, settings)
