@@ -63,8 +63,8 @@ def train(
         settings: of the project.
         strategy: the devices.
         run: its folder, and where to continue.
-        examples: give the vocabulary and the predicates, which all folds of extras/folds share.
-        train_examples: to learn from: all examples, or those of a fold.
+        examples: the training file; they give the vocabulary and the predicates to all folds.
+        train_examples: the part to learn from: all of them, or all but one fold.
         dev_examples: choose the best epoch and the threshold.
     """
     batch_size = global_batch_size(settings, strategy)
@@ -76,8 +76,9 @@ def train(
         models = build_models(encoder, len(predicates), settings)
 
     shared = (tokenizer, predicates, models.encoder_inputs, settings)
+    # `of` calls the constructor, and adds the weights of the records (core/fast/batch_plan.py).
     batches = TripleGenerator.of(train_examples, *shared, batch_size)
-    # False: without labels. The scorer compares predictions with the records.
+    # False: without labels, since the scorer compares predictions with the records.
     dev_batches = TripleGenerator.of(dev_examples, *shared, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, select_triples)
     scorer = TripleScorer(predictor, dev_batches, settings)
@@ -85,7 +86,7 @@ def train(
     training = Training(settings, strategy, run, models, batches, scorer, MONITOR)
     with strategy.scope():
         # Extras may change any part of `training`; `models.training` is its Keras model.
-        training.prepare()  # also checks the inputs, and seeds dropout
+        training.prepare()  # checks the batches against the inputs, and seeds dropout
         models.training.compile(make_optimizer(training), **training.compile_options)
     training.begin(tokenizer, {"predicates": predicates})  # makes the run's folder, or resumes it
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each

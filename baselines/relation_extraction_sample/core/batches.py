@@ -12,10 +12,10 @@ Batch = dict[str, np.ndarray]
 class DataGenerator(BatchPlan):
     """Yield batches of encoded examples; a task lays out the arrays of one batch.
 
-    Here an example is one row of a batch: a record, or a window of one. Of `BatchPlan`, `plan`
-    returns the examples and the padded length of each batch, and `fill` fills up the last one.
+    Here an example is one row of a batch: a record, or a window of one. `BatchPlan.plan` returns
+    the positions and the padded length of each batch; `BatchPlan.fill` fills up the last batch.
 
-    Args:
+        Arguments of `BatchPlan`:
         lengths: tokens of each example, special tokens included.
         batch_size: examples in a batch, over all replicas. The last batch of an epoch is filled
             up with examples of `loss_weight` 0.
@@ -44,7 +44,7 @@ class DataGenerator(BatchPlan):
             yield {**batch, "loss_weight": weights.astype(np.float32)}
 
     def loss_divisor(self, batch: Batch, real: int) -> int:
-        """Return the number that the summed loss is divided by, here that of the real examples."""
+        """Return the divisor of the summed loss: here the number of examples that are no filler."""
         return real
 
 

@@ -18,7 +18,7 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         peak: the highest learning rate.
         steps: updates of the whole training.
-        warm_up_steps: updates until the peak. Adam's first steps rest on few gradients.
+        warm_up_steps: updates until the peak; in its first steps Adam has seen few gradients.
 
     Example:
 
@@ -34,7 +34,7 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         step = tf.cast(step, "float32") + 1.0
-        # In warm-up `rise` is at most 1 and `done` is 0; later `rise` is above 1: the fall counts.
+        # In warm-up `rise` is at most 1, and `done` is clipped to 0. Later `rise` is above 1.
         rise = step / max(self.warm_up_steps, 1)
         done = (step - self.warm_up_steps) / (self.steps - self.warm_up_steps + 1)
         return self.peak * tf.minimum(rise, self.fall(tf.clip_by_value(done, 0.0, 1.0)))
@@ -70,7 +70,7 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
 
 
 def rate_factors(settings, models: Models) -> dict[str, float]:
-    """Return path of a variable -> its learning rate / `learning_rate`.
+    """Return the factor of each variable, by path: its learning rate / `learning_rate`.
 
     With the rates 1e-4 of the encoder and 1e-3 of the head these are 1 and 10.
     """

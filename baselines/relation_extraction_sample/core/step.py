@@ -20,19 +20,19 @@ NOT_INPUTS = ("loss_weight", "row")
 class TrainingModel(CompiledModel):
     """A functional model whose outputs are losses `[batch]`, one for each loss layer.
 
-    Each example has a `loss_weight`, made by the generator: the weight of its record / a count of
-    the whole batch over all replicas (of examples, or of tokens). The loss is the sum of losses *
-    weights, so gradients are summed over replicas and micro-batches, not averaged.
+    The generator makes a `loss_weight` for each example: the weight of its record, divided by the
+    number of examples or tokens in the whole batch, over all replicas. The loss is the sum of
+    losses * weights, so gradients are summed over replicas and micro-batches, not averaged.
 
-    `CompiledModel` adds `batch_gradients`, a tf.function that sums `gradients` over micro-batches;
-    `gradient_of`, the gradient of a loss for each variable; and `loss_means`, which `fit` prints.
+    `compile` (core/fast/compiled_model.py) makes `batch_gradients`, a tf.function that sums
+    `gradients` over micro-batches, and `loss_means`, which `fit` prints.
     """
 
     def train_step(self, batch: dict) -> dict:
         """Update the weights by one batch; `fit` calls this in each replica."""
         # Calls `gradients` below, once or for each micro-batch, or what an extra put in its place.
         gradients, losses = self.batch_gradients(with_row_numbers(batch))
-        self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, clips
+        self.optimizer.apply(gradients, self.trainable_variables)  # AdamW sums over replicas, clips
         counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # the printed mean is unweighted
         self.loss_means.update_state(losses, counted)
         # Shape (1,): over several workers Keras averages the replicas' logs along the first axis.
@@ -45,6 +45,23 @@ class TrainingModel(CompiledModel):
             total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
             weighted = tf.reduce_sum(total * batch["loss_weight"])
         return self.gradient_of(weighted, tape), {"loss": total, **losses}
+
+    def gradient_of(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
+        """Return the gradient of a loss for each trainable variable, dense and in float32.
+
+        With float16 the loss is scaled, and the gradient, which is float32 again, is scaled back.
+        """
+        loss_scale = getattr(getattr(self, "optimizer", None), "loss_scale", None)
+        scale = loss_scale.scale.value if loss_scale else None
+        gradients = tape.gradient(
+            loss,
+            [variable.value for variable in self.trainable_variables],
+            output_gradients=scale,
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,  # BERT's pooler, for example
+        )
+        # Dense: a token that occurs twice is two slices, whose norms would be counted separately.
+        dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        return dense if scale is None else [gradient / scale for gradient in dense]
 
 
 def inputs_of(batch: dict) -> dict:

@@ -12,8 +12,8 @@ from core.data.tokens import Window, split_into_windows
 class WindowGenerator(DataGenerator):
     """Batches of windows of texts; a task defines the labels of one window.
 
-    A window is a row of a batch, which `DataGenerator` calls an example. `self.examples` are
-    records; `record_of[n]` is the number of the record that window n belongs to.
+    Each row of a batch is one window. `self.examples` holds the records; window n belongs to the
+    record `self.examples[self.record_of[n]]`.
 
     Args:
         examples: records with a `text`.

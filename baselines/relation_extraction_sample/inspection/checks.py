@@ -92,7 +92,8 @@ def measure_reach(
         for triple in example.triples:
             spans = (triple.subject, triple.object)
             cut += [faults.find_cut_span(example.text, span, example.line, parts) for span in spans]
-            if not any(all(window.token_span(span) for span in spans) for window in parts):
+            blank = any(faults.is_blank(example.text, span) for span in spans)
+            if not any(all(window.token_span(s) for s in spans) for window in parts) and not blank:
                 apart.append(example.line)
         decoded = (decode_gold(example, window, predicates, settings) for window in parts)
         found[example.id] = list(dict.fromkeys(triple for part in decoded for triple in part))

@@ -89,9 +89,9 @@ def pointer_labels(
         tail_links[predicate].append((subject[1], object_[1]))
     known = example.annotated_predicates
     return {
-        "entity_labels": fill(spans),
-        "head_labels": fill(head_links),
-        "tail_labels": fill(tail_links),
+        "entity_labels": pad_pairs(spans),
+        "head_labels": pad_pairs(head_links),
+        "tail_labels": pad_pairs(tail_links),
         "annotated": np.array([known is None or name in known for name in predicates], np.float32),
     }
 
@@ -101,7 +101,7 @@ def entity_head_count(predicates: int, entity_heads: str) -> int:
     return 2 if entity_heads == "shared" else 2 * predicates
 
 
-def fill(pairs_by_head: list[list]) -> np.ndarray:
+def pad_pairs(pairs_by_head: list[list]) -> np.ndarray:
     """Return the pairs of each head without duplicates, `[heads, pairs, 2]`, filled with -1."""
     unique = [list(dict.fromkeys(pairs)) for pairs in pairs_by_head]
     filled = np.full((len(unique), max(map(len, unique)), 2), -1, np.int32)

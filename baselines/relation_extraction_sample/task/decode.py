@@ -45,7 +45,7 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     """
     entity, head, tail = ([own[name] for own in outputs] for name in ("entity", "head", "tail"))
     mask = outputs[0]["mask"]
-    # Parts that all predicates share have 1 head, so the most heads are those of the predicates.
+    # Shared parts have 1 head, so the largest number of heads is the number of predicates.
     predicates = max(part.shape[1] for part in outputs[0]["head"])
     # Even heads of the entity pointer are subjects, odd ones objects: `[batch, heads, spans]`.
     span_scores, cells = best_spans(entity, mask, MOST_SPANS)
@@ -60,7 +60,7 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     tail_links = score_pairs(tail, every, subject_last, object_last)
     entities = tf.minimum(subject_scores[..., :, None], object_scores[..., None, :])
     weakest = tf.minimum(tf.minimum(head_links, tail_links), entities)
-    # `subject` and `object_` are ranks among the spans of their heads; `pick` finds their tokens.
+    # `subject` and `object_` are ranks in the lists of spans; `pick` looks up their tokens.
     scores, (predicate, subject, object_) = top_cells(weakest, MOST_TRIPLES)
     places = [
         pick(subject_first, predicate, subject),
@@ -100,8 +100,8 @@ def predict_triples(
 ) -> Candidates:
     """Return the candidates of every example: triples with probabilities, best first.
 
-    Windows of one text are merged: a triple found in several has its highest score. With `keep_all`
-    there is no limit to the triples of a text; `progress` is the title of a progress bar.
+    A triple found in several windows of a text has its highest score. Without `keep_all`, only the
+    best of all examples together are kept (`BestCandidates`). `progress` is the title of a bar.
     """
     best = BestCandidates(generator, keep_all)
     decode = partial(decode_window, predicates=generator.predicates)

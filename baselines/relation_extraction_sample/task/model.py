@@ -1,4 +1,4 @@
-"""GPLinker: an entity pointer, and two link pointers for each predicate.
+"""GPLinker: an entity pointer, and two link pointers with a head for each predicate.
 
 A triple (subject, predicate, object) holds where the entity pointer accepts both spans and the
 link pointers relate their first tokens (head) and their last tokens (tail). Nested, overlapping
@@ -30,8 +30,8 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
     inputs = encoder_inputs(encoder)
     hidden, mask = hidden_states(encoder, inputs, settings), inputs["padding_mask"]
     size = settings.pointer_size
-    # Rotary positions: the score of a span may depend on its length. A link may join tokens at any
-    # distance, so its pointers do without.
+    # Rotary positions let the score of a span depend on its length. Links join tokens at any
+    # distance, so the link pointers don't use them. "head" links first tokens, "tail" last ones.
     pointers = {
         "entity": pointer(entities, size, name="entity_pointer"),
         "head": pointer(predicates, size, rotary=False, name="head_pointer"),
@@ -55,7 +55,7 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
         label_inputs[label.name] = label
         spans = name == "entity"
         scores[name] = PairScores(spans, name=f"{name}_scores")(parts[name], mask)
-        # `SparseMultilabelLoss`; a faster way to compute it needs to know what scores are made of.
+        # `SparseMultilabelLoss`; from 12 heads on, a CPU computes it faster, from these parts.
         loss_layer = ManyHeadsLoss(dtype="float32", name=f"{name}_loss")
         made_of = {"parts": parts[name], "padding_mask": mask, "spans": spans}
         losses[loss_layer.name] = loss_layer(scores[name], label, weights[name], **made_of)

@@ -69,7 +69,7 @@ def read_triple(item: object, text: str) -> Triple:
 
 
 def collect_predicates(examples: Sequence[Example]) -> list[str]:
-    """Return every predicate of the training examples, sorted."""
+    """Return every predicate that the training examples name, sorted."""
     if predicates := collect(find_predicates, examples, joined=True):
         return sorted(predicates)
     raise InputError("no training example has a triple: there is nothing to learn.")

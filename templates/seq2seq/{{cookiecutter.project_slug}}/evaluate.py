@@ -1,6 +1,7 @@
 """Score a run on a file with targets.
 
 python evaluate.py RUN FILE [--beams 8 ...]        adds the scores to RUN/scores.json
+python evaluate.py RUN RUN [RUN ...] FILE          their scores together, as predict.py writes
 """
 
 import argparse

@@ -57,7 +57,7 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
             sys.exit(130)
         except Exception as error:
             if isinstance(error, BrokenPipeError) and output_is_closed():
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
                 all_workers().leave(
                     "error: the output is closed: did the next program, such as `head`, end early?"
                 )
@@ -78,7 +78,7 @@ def output_is_closed() -> bool:
         return False
     with contextlib.suppress(OSError, ValueError, AttributeError):  # no output, or a file
         asked = select.poll()
-        asked.register(sys.stdout.fileno(), 0)
+        asked.register(1, 0)
         return any(event & select.POLLERR for _, event in asked.poll(0))
     return False
 
@@ -130,10 +130,7 @@ def tell_unless_full(tell: Callable, *what: Any) -> None:
     """Print an error that nothing can catch, unless it is about a full disk.
 
     HDF5 fails again when it closes a file that did not fit; `command` prints what to do about it.
-
-    Args:
-        tell: prints it: `sys.excepthook`, which Cython calls too, or `sys.unraisablehook`.
-        *what: its arguments.
+    `tell` is `sys.excepthook`, which Cython calls too, or `sys.unraisablehook`.
     """
     value = what[1] if len(what) > 1 else what[0].exc_value
     if "No space left" not in str(value):

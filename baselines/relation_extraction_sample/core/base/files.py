@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
@@ -153,6 +154,8 @@ def check_destination(path: Path, source: Path) -> None:
     folder, replaced = path.resolve().parent, path.is_file() or not path.exists()
     if not folder.is_dir() or not os.access(folder if replaced else path, os.W_OK):
         raise InputError(f"{path} can't be written: {folder} must be a folder, and open to you.")
+    if is_standard_output(path):
+        sys.stdout = sys.stderr  # messages are not records
 
 
 def is_standard_output(path: Path) -> bool:

@@ -72,7 +72,7 @@ class CoreSettings(BaseSettings):
 
     # training
     epochs: int = Field(20, ge=1, description="passes over the training file")
-    steps: int = Field(0, ge=0, description="stop after so many steps; 0: after all epochs")
+    steps: int = Field(0, ge=0, description="stop after this many steps; 0: after all epochs")
     batch_size: int = Field(16, ge=1, description="examples in one step")
     accumulation: int = Field(1, ge=1, description="micro-batches in one step, to save memory")
     buckets: int = Field(12, ge=1, description="padded lengths; 1: one static shape, as on TPU")
@@ -86,8 +86,8 @@ class CoreSettings(BaseSettings):
     clip_norm: float = Field(1.0, ge=0, description="largest gradient norm; 0: never clip")
 
     # evaluation
-    evaluate_steps: int = Field(0, ge=0, description="score dev every so many steps too; 0: never")
-    patience: int = Field(0, ge=0, description="stop after so many scorings without gain; 0: never")
+    evaluate_steps: int = Field(0, ge=0, description="score dev every N steps too; 0: never")
+    patience: int = Field(0, ge=0, description="stop after N scorings without gain; 0: never")
     prediction_batch_size: int = Field(32, ge=1, description="examples predicted together")
     shown_examples: int = Field(2, ge=0, description="dev records printed with each score")
     checkpoint_steps: int = Field(200, ge=1, description="steps between two checkpoints")
@@ -317,8 +317,9 @@ def explain_value(
     if isinstance(meanings.get(key), str) and len(errors) > 1:  # one for each type it may have
         same = [other["msg"] for other in errors if known_key(other, meanings) == key]
         message = ", or ".join(dict.fromkeys(same))
-    from_flag = any(flag.partition("=")[0] == f"--{key}" for flag in flags or [])
-    where = f"--{key}" if from_flag else key
+    named = dict.fromkeys(flag.partition("=")[0] for flag in flags or [])
+    from_flag = [f for f in named if f == f"--{key}" or f.startswith(f"--{key}.")]
+    where = " and ".join(from_flag) or key
     if flags is not None and not from_flag:
         where = f"config.toml, line {line_of(key)}: {key}"
     if error["type"] == "extra_forbidden" and key in EXTRA_NAMES:

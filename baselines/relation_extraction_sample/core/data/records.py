@@ -178,6 +178,8 @@ def read_field(record: dict, name: str, kind: Any) -> Any:
     if not isinstance(value, kind) or isinstance(value, bool) and kind is not object:
         wanted = {str: "a string", list: "a list"}.get(kind, "a string or a whole number")
         raise InputError(f'"{name}" must be {wanted}, not {value!r}.')
+    if name in ("type", "role", "predicate", "label") and kind is str and not value.strip():
+        raise InputError(f'"{name}" is empty: write a name.')
     return value
 
 

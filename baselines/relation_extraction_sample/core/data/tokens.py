@@ -27,8 +27,7 @@ class Window:
         token_ids: of the window, special tokens included.
         starts: character offset of each token in the whole text; -1 for special tokens.
         ends: likewise, one past the last character.
-        reach: the characters from the end of the token before the window to the start of the one
-            after it.
+        reach: the characters between the token before the window and the one after it.
     """
 
     token_ids: np.ndarray

@@ -244,7 +244,7 @@ class BatchPlan:
         missing, unread = sorted(wanted.keys() - keys), sorted(keys - wanted.keys())
         fix = "make make_batch and the names of the inputs agree"
         if not all_read:
-            fix = "prediction has nothing made of gold: only the training model can read it"
+            fix = "the inference model can't read what is made from labels, which dev lacks"
         if missing or (unread and all_read):
             raise InputError(
                 f"the batches of {type(self).__name__} don't fit the {model.name} model: missing "

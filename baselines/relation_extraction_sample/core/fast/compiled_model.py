@@ -13,8 +13,7 @@ from core.fast.layer_programs import LayerPrograms, call_in_parts
 class LossMeans(keras.metrics.Metric):
     """Means of several losses over examples, kept as sums: right on a partial last batch too.
 
-    One metric for each loss would start ten operations for each, which on a GPU takes longer than
-    to compute them.
+    A metric for each loss would start ten operations each, on a GPU slower than what they compute.
 
     Args:
         names: of the losses.
@@ -91,23 +90,6 @@ class CompiledModel(keras.Model):
     def call(self, inputs: dict, training: Any = None, mask: Any = None) -> dict:
         """Return what `keras.Model` returns; with XLA what follows the encoder is one program."""
         return call_in_parts(self, super().call, inputs, training)
-
-    def gradient_of(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
-        """Return the gradient of a loss for each trainable variable, dense and in float32.
-
-        With float16 the loss is scaled, and the gradient, which is float32 again, is scaled back.
-        """
-        loss_scale = getattr(getattr(self, "optimizer", None), "loss_scale", None)
-        scale = loss_scale.scale.value if loss_scale else None
-        gradients = tape.gradient(
-            loss,
-            [variable.value for variable in self.trainable_variables],
-            output_gradients=scale,
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,  # BERT's pooler, for example
-        )
-        # Dense: a token that occurs twice is two slices, whose norms would be counted separately.
-        dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        return dense if scale is None else [gradient / scale for gradient in dense]
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Skip Keras's trial call when `fit` begins: it would pass `loss_weight` to the model."""

@@ -106,18 +106,18 @@ def score_pairs(models: Sequence[Parts], heads, rows, columns) -> tf.Tensor:
     )
 
 
-def pick(values, heads, tokens) -> tf.Tensor:
-    """Return values `[batch, heads or 1, length, ...]` at tokens `[batch, ..., n]` of heads.
+def pick(values, heads, places) -> tf.Tensor:
+    """Return values `[batch, heads or 1, length, ...]` at places `[batch, ..., n]` of heads.
 
-    Example: the values of tokens 1 and 0 of head 1.
+    Example: the values at places 1 and 0 of head 1.
 
     >>> values = np.array([[[10, 11, 12], [20, 21, 22]]])
-    >>> pick(values, heads=1, tokens=np.array([[1, 0]])).numpy().tolist()
+    >>> pick(values, heads=1, places=np.array([[1, 0]])).numpy().tolist()
     [[21, 20]]
     """
     count, length = ops.shape(values)[1:3]
     flat = tf.reshape(values, (-1, count * length, *values.shape[3:]))
-    return tf.gather(flat, tokens + heads * length if count > 1 else tokens, batch_dims=1)
+    return tf.gather(flat, places + heads * length if count > 1 else places, batch_dims=1)
 
 
 def mean(tensors: Iterable[tf.Tensor]) -> tf.Tensor:

@@ -14,7 +14,7 @@ def possible_pairs(mask, spans: bool) -> keras.KerasTensor:
 
     Args:
         mask: `[batch, length]`, 0 for padding.
-        spans: the first token must not come after the second one. False for links.
+        spans: True: a pair is a span, so i <= j. False: a pair is a link, in any order.
     """
     mask = ops.cast(mask, "bool")
     possible = ops.logical_and(mask[:, :, None], mask[:, None, :])

@@ -87,7 +87,9 @@ def load_trained(
     folders = find_runs(paths)
     check_members(folders, task_class, shared_settings)
     for folder in folders:
-        if sentence := read_scores(folder).get("chose_nothing"):
+        scores = read_scores(folder)
+        part = "" if "finished" in scores else "its training is not finished: more may come."
+        for sentence in filter(None, (scores.get("chose_nothing"), part)):
             print(f"warning: {folder.name}: {sentence}")
     files = [folder / "config.json" for folder in folders]
     every = [saved_settings(task_class, read_json(file), file) for file in files]

@@ -33,10 +33,12 @@ def explain_still_score(rows: list[dict], monitor: str) -> str:
     found = [row[f"dev_{monitor}"] for row in rows if f"dev_{monitor}" in row]
     if len({*found}) != 1 or len(found) == 1 and found[0]:
         return ""
+    advice = "dev_file is too small or too easy to compare epochs: add records to it."
+    if not found[0]:
+        advice = "python check.py says whether a model can reach its gold; if so, train longer."
     return (
         f"dev {monitor} was {found[0]:.4f} at every scoring, so it could not choose an epoch; the "
-        "loss on dev did, where it has gold: python check.py says whether dev_file has gold that "
-        "a model can reach; if it has, train longer, or add records to dev_file."
+        f"loss on dev did, where it has gold: {advice}"
     )
 
 

@@ -124,7 +124,7 @@ class Evaluator(keras.callbacks.Callback):
                 "train_file: name another dev_file; python check.py says more."
             )
         position, score = self.run.position, evaluation.scores[self.monitor]
-        gained = score > position.best
+        best, loss = position.best, position.still_loss
         if self.is_best(score):
             position.best = score
             folder = self.run.folder
@@ -138,6 +138,7 @@ class Evaluator(keras.callbacks.Callback):
                     delete(path)
             scores = {**self.facts, "monitor": self.monitor, **facts, "dev": evaluation.scores}
             change_scores(folder, lambda _: scores)
+        gained = score > best or position.still_loss < loss  # a loss is NaN if the score chooses
         position.waited = 0 if gained else position.waited + 1
         if self.patience and position.waited >= self.patience:
             self.training.models.training.stop_training = True
@@ -146,26 +147,21 @@ class Evaluator(keras.callbacks.Callback):
     def is_best(self, score: float) -> bool:
         """Return whether these weights are to be kept: of equal scores the latest are.
 
-        While the score stays at 0, as without gold, dev's loss chooses. A first score above 0
-        records no loss, so a second one that equals it is kept, and from then on the loss chooses
-        until the score moves.
+        As long as the score has never changed, the loss of dev chooses. It is not computed for a
+        first score above 0, so an equal second one is kept. A score that changes chooses alone.
         """
         position = self.run.position
         if -math.inf < position.best != score:
             position.still_loss = math.nan  # the score moves: from now on it chooses
-        if math.isnan(position.still_loss) or score and position.best == -math.inf:
+        if math.isnan(position.still_loss) or (score and position.best == -math.inf):
             return score >= position.best
-        if position.best == -math.inf and self.scores_once():
+        # Nothing is left to choose, unless an average is scored at the end.
+        last = position.updates >= self.training.last_step
+        if position.best == -math.inf and last and type(self.training.kept_weights) is OwnWeights:
             return True
         before, loss = position.still_loss, self.dev_loss()
         position.still_loss = min(before, loss)
         return loss <= before
-
-    def scores_once(self) -> bool:
-        """Return whether this first scoring is the only one, so that there is nothing to choose."""
-        # An average may be scored at the end.
-        plain = type(self.training.kept_weights) is OwnWeights
-        return plain and self.run.position.updates >= self.training.last_step
 
     @functools.cached_property
     def losses(self) -> Predictor:

@@ -60,6 +60,10 @@ SHIFTS = {
 UNLESS = "if parts of words are meant, choose an encoder with shorter tokens instead"
 # Reading -> what is wrong, and how it is mended; the likelier of two comes first.
 CAUSES = {
+    "empty": (
+        "spans of blanks only",
+        "no token covers them: leave them out, or correct the offsets.",
+    ),
     "blank": (
         "spans that begin or end with a blank",
         "leave the blanks out of the spans.",
@@ -118,6 +122,11 @@ def is_aligned(span: Span, window: Window) -> bool:
     return span[0] in window.starts and span[1] in window.ends
 
 
+def is_blank(text: str, span: Span) -> bool:
+    """Return whether a span has only blanks, and other characters that nobody sees."""
+    return all(unicodedata.category(character)[0] in "ZC" for character in text[slice(*span)])
+
+
 def find_cut_span(text: str, span: Span, line: int, windows: Sequence[Window]) -> CutSpan | None:
     """Return a span that doesn't begin and end with a token; None: it does.
 
@@ -129,6 +138,8 @@ def find_cut_span(text: str, span: Span, line: int, windows: Sequence[Window]) -
     """
     if any(is_aligned(span, window) for window in windows):
         return None
+    if is_blank(text, span):
+        return CutSpan(line, quote(text, span), {"empty": ""}, "")
     starts = {start for window in windows for start in window.starts.tolist()}
     ends = {end for window in windows for end in window.ends.tolist()}
 
@@ -206,12 +217,10 @@ def find_span_faults(name: str, cut: Sequence[CutSpan]) -> list[Finding]:
         left = [] if cause == "cut" else [span for span in left if cause not in span.mended]
         what, fix = CAUSES.get(cause) or describe_shift(cause)
         first = own[0]
-        shift = (
-            f"its tokens are {first.tokens}"
-            if cause == "cut"
-            else f"meant is {first.mended[cause]}"
-        )
-        where = f"{name}, line {first.line}, {first.quoted} for one: {shift}"
+        shift = f": meant is {mended}" if (mended := first.mended.get(cause)) else ""
+        if cause == "cut":
+            shift = f": its tokens are {first.tokens}"
+        where = f"{name}, line {first.line}, {first.quoted} for one{shift}"
         findings.append(Finding("warning", f"{what}: {len(own)}", where, fix))
     return findings
 

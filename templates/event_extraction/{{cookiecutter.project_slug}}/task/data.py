@@ -109,8 +109,8 @@ def link_cells(one: Span, two: Span) -> tuple[Span, Span]:
 
     A link has no direction, so it is stored once. The span that starts first, or the shorter of
     two that start together, comes first: so the head pointer needs only the upper half of its
-    grid. The tail pointer needs both halves. Sorted, its cell could not tell a span that encloses
-    another from two that overlap.
+    grid. The tail pointer needs both halves: if its tokens were sorted too, a cell could not tell
+    a span that encloses another from two that overlap.
 
     >>> link_cells((5, 6), (2, 9))  # tokens 2 to 9 enclose tokens 5 to 6
     ((2, 5), (9, 6))

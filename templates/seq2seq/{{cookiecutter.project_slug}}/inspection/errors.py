@@ -19,7 +19,7 @@ def find_errors(
     for example in examples:
         record = records[example.id]
         right, text = record["exact_match"], record["prediction"] or "(nothing)"
-        # The score is a mean of logarithms over tokens.
+        # With the default length_power the score is a mean of logarithms over tokens.
         probability = math.exp(min(record["score"], 0))
         items = [ErrorItem("correct" if right else "invented", text, score=probability)]
         items += [ErrorItem("missed", target) for target in example.targets if not right]

@@ -99,9 +99,9 @@ class SourceGenerator(DataGenerator):
 class PairGenerator(DataGenerator):
     """Batches of sources with one target each: every target of a record is an example.
 
-    Each has the whole weight of its record, unless the record has `shares`. Source and target are
-    padded separately, so the head, which scores the whole vocabulary, reads only the block of
-    targets. The bucket of a pair is that of its tokens in both together.
+    Each target has the whole weight of its record, unless the record has `shares`. Source and
+    target are padded separately, so the head, which scores the whole vocabulary, reads only the
+    targets. The bucket of a pair depends on the tokens of both together.
 
     Args: as in `SourceGenerator`, and `tokens`, those that begin and end a target.
     """

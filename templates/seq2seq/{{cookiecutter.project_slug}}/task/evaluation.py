@@ -73,7 +73,7 @@ class TextScorer(DevScorer):
             self.perplexity = PerplexityScorer(predictor.models[0].models, predictor.strategy)
 
     def score(self, batches: SourceGenerator, tuned: dict | None = None) -> Evaluation:
-        """Score the texts for some batches; texts have no thresholds that `tuned` might contain."""
+        """Score the texts for some batches; `tuned` is not used: texts have no threshold."""
         settings, path = self.settings, project_path(self.settings.dev_file)
         written = predict_texts(self.predictor, batches, self.tokenizer)
         evaluation = evaluate(batches.examples, written, path, settings, settings.shown_examples)

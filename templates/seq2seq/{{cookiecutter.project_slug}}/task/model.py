@@ -8,7 +8,7 @@ https://arxiv.org/abs/1905.03197.
 `encoder_decoder`: any encoder, and a new Transformer decoder. Source: Vaswani et al. 2017,
 https://arxiv.org/abs/1706.03762.
 
-`pretrained`: the model that `encoder` names writes as it is; needs extras/writers.
+`pretrained`: the model that `encoder` names writes, unchanged; needs extras/writers.
 """
 
 from typing import Any
@@ -60,7 +60,7 @@ class PrefixLanguageModel(keras.layers.Layer):
         self.built = True
 
     def call(self, token_ids, segment_ids, padding_mask, target_ids, training=None) -> tf.Tensor:
-        """Return the logits `[batch, target, vocabulary]` of each target token, given the earlier.
+        """Return the logits `[batch, target, vocabulary]` of target tokens, given those before.
 
         Worked example: a source and a target, of which only the target has logits.
 
@@ -155,8 +155,8 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
     own = {tensor.name: inputs[tensor.name] for tensor in encoder.inputs}
     source_hidden = hidden_states(encoder, own)
     width = source_hidden.shape[-1]
-    # Created in this order, which decides the initial weights. KerasHub clones the first for each
-    # kernel, with a new seed.
+    # The order of these lines decides the initial weights. KerasHub clones the first initializer
+    # for each kernel, with a new seed.
     kernel_initializer = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
     token_initializer = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
     position_initializer = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)

@@ -50,7 +50,7 @@ class Settings(RecordSettings):
 
     @property
     def extractor(self) -> Any:
-        """What reads and scores records of another kind; None: they are sources and targets."""
+        """Reads and scores triples or events (extras/extraction); None: there are only targets."""
         table = getattr(self, "extraction", None)
         if table is None or not table.kind:
             return None
