@@ -87,6 +87,10 @@ BROKEN_FILES = {
     ),
 }
 BAD_COMMANDS = {
+    "records in a file of text": (
+        "predict.py done sample/test.jsonl out.txt",
+        "out.txt is to hold records: let its name end in .jsonl.",
+    ),
     "run without a threshold": (
         "predict.py unscored sample/test.jsonl out.jsonl",
         "has no threshold in scores.json",

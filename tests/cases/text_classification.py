@@ -70,6 +70,10 @@ BROKEN_FILES = {
     ),
 }
 BAD_COMMANDS = {
+    "records in a file of text": (
+        "predict.py done sample/test.jsonl out.txt",
+        "out.txt is to hold records or a table: let it end in .jsonl or .csv.",
+    ),
     "run without a threshold": (
         "predict.py unscored sample/test.jsonl out.jsonl",
         "has no threshold in scores.json",

@@ -38,7 +38,7 @@ def main() -> None:
 
     check_destination(arguments.out, arguments.file)
     has_columns = arguments.format == "input" and is_conll(arguments.file)
-    if not has_columns and arguments.out.suffix.lower() in (".csv", ".tsv"):
+    if not has_columns and arguments.out.suffix.lower() in (".csv", ".tsv", ".txt"):
         raise InputError(f"{arguments.out} is to hold records: let its name end in .jsonl.")
     if has_columns and arguments.out.suffix.lower() in (".json", ".jsonl"):
         raise InputError(

@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.base.errors import command
+from core.base.errors import InputError, command
 from core.base.extras import ask
 from core.base.files import check_destination
 from submission import check_submission, refuse_sample, write_submission
@@ -32,6 +32,10 @@ def main() -> None:
     arguments = ask("read_flags", parser) or parser.parse_args()
 
     check_destination(arguments.out, arguments.file)
+    if arguments.out.suffix.lower() == ".txt":
+        raise InputError(
+            f"{arguments.out} is to hold records or a table: let it end in .jsonl or .csv."
+        )
     runs = load_runs(arguments.runs)
     refuse_sample(arguments.out, arguments.sample, runs.settings)
     examples = read_examples(arguments.file, require_labels=False, settings=runs.settings)
