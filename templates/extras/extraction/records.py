@@ -97,10 +97,6 @@ def read_example(record: dict, line: int, kind: str, require: bool) -> Example:
     read_item = read_triple if kind == "triples" else read_event
     wanted = require or record.get(kind) is not None
     items = [read_item(item, text) for item in read_field(record, kind, list)] if wanted else []
-    for item in items:
-        for name in (item.name, *(role for role, _ in item.nodes if role is not None)):
-            if not name.strip():
-                raise InputError(f"the name {name!r} is blank and can't be written: give one.")
     names = [item.name for item in items]
     annotated = read_annotated(record, names) if kind == "triples" else None
     own = None if annotated is None else frozenset(annotated)
@@ -126,7 +122,7 @@ def read_event(item: object, text: str) -> Item:
             f'the event {item!r} must be {{"type": "...", "trigger": [start, end] or null, '
             '"arguments": [...]}.'
         )
-    kind, trigger = read_field(item, "type", str), item.get("trigger")
+    kind, trigger = read_field(item, "type", str), read_field(item, "trigger", object)
     nodes: list[Node] = [] if trigger is None else [(None, check_span(trigger, "trigger", text))]
     for argument in read_field(item, "arguments", list):
         if not isinstance(argument, dict):
