@@ -47,13 +47,13 @@ def f_string(script: str, text: str) -> re.Pattern:
 BOUNDS = {
     "relation_extraction": [
         "Each window keeps at most {MOST_SPANS} subjects, {MOST_SPANS} objects (with "
-        '`entity_heads = "per_predicate"`, of each predicate) and {MOST_TRIPLES} triples, and drops '
-        "those that score below {lowest}",
+        '`entity_heads = "per_predicate"`, of each predicate) and {MOST_TRIPLES} triples, and '
+        "drops those that score below {lowest}",
     ],
     "event_extraction": [
         "Each window keeps its {MOST_SPANS} best spans, and drops those that score below {lowest}",
-        "If more than {MOST_LINKED} spans are linked, directly or through others, or would make more "
-        "than {MOST_CLIQUES} events",
+        "If more than {MOST_LINKED} spans are linked, directly or through others, or would make "
+        "more than {MOST_CLIQUES} events",
     ],
     "named_entity_recognition": [
         "Each window keeps its {MOST_SPANS} best spans, and drops those that score below {lowest}",
