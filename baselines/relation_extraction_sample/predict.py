@@ -26,7 +26,7 @@ def main() -> None:
     arguments = ask("read_flags", parser) or parser.parse_args()
 
     check_destination(arguments.out, arguments.file)
-    if arguments.out.suffix.lower() in (".csv", ".tsv"):
+    if arguments.out.suffix.lower() in (".csv", ".tsv", ".txt"):
         raise InputError(f"{arguments.out} is to hold records: let its name end in .jsonl.")
     examples = read_examples(arguments.file, require_triples=False)
     runs = load_runs(arguments.runs)
