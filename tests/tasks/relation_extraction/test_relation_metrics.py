@@ -255,12 +255,6 @@ def test_triples_selected_in_the_graph_are_those_of_the_whole_grids(
         assert list(triples) == list(expected)
 
 
-def test_the_readme_says_how_many_triples_are_considered():
-    text = " ".join((PROJECT / "README.md").read_text(encoding="utf-8").split())
-    said = f"at most {MOST_SPANS} subjects, {MOST_SPANS} objects and {MOST_TRIPLES} triples"
-    assert said in text
-
-
 def test_the_best_of_too_many_equal_triples_are_kept():
     """Hundreds of triples are exactly as sure as the last that finds room: all used to be lost."""
     length = len(WINDOW)
