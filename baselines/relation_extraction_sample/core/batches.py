@@ -15,7 +15,7 @@ class DataGenerator(BatchPlan):
     Here an example is one row of a batch: a record, or a window of one. `BatchPlan.plan` returns
     the positions and the padded length of each batch; `BatchPlan.fill` fills up the last batch.
 
-        Arguments of `BatchPlan`:
+    Args:
         lengths: tokens of each example, special tokens included.
         batch_size: examples in a batch, over all replicas. The last batch of an epoch is filled
             up with examples of `loss_weight` 0.
