@@ -28,7 +28,7 @@ from task.model import build_models
 from task.records import Example, collect_predicates, read_examples
 from task.settings import Settings
 
-MONITOR = "f1"  # the score of dev that chooses the epoch whose weights are kept
+MONITOR = "f1"  # the weights of the epoch with the highest score of dev are kept
 
 
 @command
@@ -39,6 +39,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
+    # Cross-validation trains on a part of `examples`, and scores the rest.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples)
 
@@ -57,13 +58,13 @@ def train(
     train_examples: Sequence[Example],
     dev_examples: Sequence[Example],
 ) -> None:
-    """Train one model; dev chooses the epoch whose weights are kept.
+    """Train one model, and keep the weights of the epoch with the best score of dev.
 
     Args:
         settings: of the project.
         strategy: the devices.
         run: its folder, and where to continue.
-        examples: the training file; they give the vocabulary and the predicates to all folds.
+        examples: the training file, from which all folds take the vocabulary and the predicates.
         train_examples: the part to learn from: all of them, or all but one fold.
         dev_examples: choose the best epoch and the threshold.
     """
@@ -76,7 +77,7 @@ def train(
         models = build_models(encoder, len(predicates), settings)
 
     shared = (tokenizer, predicates, models.encoder_inputs, settings)
-    # `of` calls the constructor, and adds the weights of the records (core/fast/batch_plan.py).
+    # `of` calls the constructor, and adds the `weight` of each record (core/fast/batch_plan.py).
     batches = TripleGenerator.of(train_examples, *shared, batch_size)
     # False: without labels, since the scorer compares predictions with the records.
     dev_batches = TripleGenerator.of(dev_examples, *shared, settings.prediction_batch_size, False)
@@ -85,20 +86,20 @@ def train(
 
     training = Training(settings, strategy, run, models, batches, scorer, MONITOR)
     with strategy.scope():
-        # Extras may change any part of `training`; `models.training` is its Keras model.
-        training.prepare()  # checks the batches against the inputs, and seeds dropout
+        training.prepare()  # checks the batches, seeds dropout; extras may change any part
+        # No `loss`: the outputs of this Keras model are losses. The options: micro-batches and XLA.
         models.training.compile(make_optimizer(training), **training.compile_options)
     training.begin(tokenizer, {"predicates": predicates})  # makes the run's folder, or resumes it
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
     # epoch the evaluator scores dev, and keeps the best weights.
     evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
-    evaluator.finish()  # scores averaged weights, if an extra keeps some
+    evaluator.finish()  # also scores averaged weights, if an extra keeps them
 
 
 def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:
     """Write the report of a trained run, and mark the run as finished."""
-    predictions = end_training(run)  # those of the best weights for dev
+    predictions = end_training(run)  # of dev, by the best weights
     write_report(run.folder, settings.task, find_errors(dev_examples, predictions))
     finish_run(run)
     print(f"best dev {MONITOR} {run.best_score():.4f}; see {run.name}/report.html")

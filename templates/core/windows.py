@@ -1,4 +1,4 @@
-"""Batches of windows: long texts are split, and each window is one example of a batch."""
+"""Batches of windows: long texts are split, and each window is one row of a batch."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from core.data.tokens import Window, split_into_windows
 
 
 class WindowGenerator(DataGenerator):
-    """Batches of windows of texts; a task defines the labels of one window.
+    """Batches of the windows of texts; a task defines the labels of one window.
 
     Each row of a batch is one window. `self.examples` holds the records; window n belongs to the
     record `self.examples[self.record_of[n]]`.
@@ -41,11 +41,12 @@ class WindowGenerator(DataGenerator):
         length, overlap = settings.max_length, settings.window_overlap
         windows = split_into_windows(tokenizer, texts, length, overlap, progress="encode")
         self.windows = [window for group in windows for window in group]
-        self.record_of = np.repeat(np.arange(len(windows)), [len(group) for group in windows])
-        super().__init__([*map(len, self.windows)], batch_size, settings.buckets, settings.seed)
-        owners = (self.examples[number] for number in self.record_of)
-        self.labels: list[Any] = [*map(self.label_window, owners, self.windows)] if labels else []
-        self.measure()
+        self.record_of = np.array([n for n, group in enumerate(windows) for _ in group], int)
+        lengths = [len(window) for window in self.windows]  # in tokens
+        super().__init__(lengths, batch_size, settings.buckets, settings.seed)
+        pairs = zip(self.record_of, self.windows, strict=True) if labels else ()
+        self.labels = [self.label_window(self.examples[number], window) for number, window in pairs]
+        self.measure()  # the task sets sizes that all batches share
 
     def label_window(self, example: Any, window: Window) -> Any:
         """Return the labels of one window of an example."""

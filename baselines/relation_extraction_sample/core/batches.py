@@ -1,4 +1,4 @@
-"""Batches: dicts keyed by the model's input names, padded to a few lengths."""
+"""Batches: dicts of arrays by the model's input names; texts are padded to one of a few lengths."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,12 +10,13 @@ Batch = dict[str, np.ndarray]
 
 
 class DataGenerator(BatchPlan):
-    """Yield batches of encoded examples; a task lays out the arrays of one batch.
+    """Yield batches of encoded examples; a task makes the arrays of one batch in `make_batch`.
 
-    Here an example is one row of a batch: a record, or a window of one. `BatchPlan.plan` returns
-    the positions and the padded length of each batch; `BatchPlan.fill` fills up the last batch.
+    Here an example is one row of a batch: a record, or a part of one. `BatchPlan.plan` returns
+    the positions and the padded length of each batch: a position is the number of an example.
+    `BatchPlan.fill` repeats examples, with weight 0, until the last batch is full.
 
-    Args:
+    Args of `BatchPlan`, whose constructor this class inherits:
         lengths: tokens of each example, special tokens included.
         batch_size: examples in a batch, over all replicas. The last batch of an epoch is filled
             up with examples of `loss_weight` 0.
@@ -28,28 +29,28 @@ class DataGenerator(BatchPlan):
         raise NotImplementedError
 
     def batches(self, epoch: int | None, skip: int = 0) -> Iterator[Batch]:
-        """Yield the batches of an epoch; None: those of prediction, shortest examples first.
+        """Yield the batches of an epoch.
 
-        Each has `loss_weight` `[rows]`: the weight of the record / `loss_divisor`, and 0 for
-        filler examples. So the loss of a batch is the sum of loss * `loss_weight`.
+        Each has `loss_weight` `[rows]`: the weight of the record divided by `loss_divisor`, and 0
+        for filler. So the loss of a batch is the sum of loss * `loss_weight`.
 
         Args:
-            epoch: its number, which gives the order.
-            skip: batches that are left out at the beginning, when a training continues.
+            epoch: its number, which gives the order; None: for prediction, shortest examples first.
+            skip: batches to leave out, when a training is resumed.
         """
         for positions, length in self.plan(epoch)[skip:]:
-            filled, weights = self.fill(positions, epoch)
+            filled, loss_weights = self.fill(positions, epoch)
             batch = self.make_batch(filled, length)
-            weights /= self.loss_divisor(batch, len(positions))
-            yield {**batch, "loss_weight": weights.astype(np.float32)}
+            loss_weights /= self.loss_divisor(batch, len(positions))
+            yield {**batch, "loss_weight": loss_weights.astype(np.float32)}
 
-    def loss_divisor(self, batch: Batch, real: int) -> int:
-        """Return the divisor of the summed loss: here the number of examples that are no filler."""
-        return real
+    def loss_divisor(self, batch: Batch, real_rows: int) -> int:
+        """Return what the summed loss is divided by: real rows; text generation: target tokens."""
+        return real_rows
 
 
 def pad(arrays: Sequence[np.ndarray], length: int, value: int = 0) -> np.ndarray:
-    """Return one array `[len(arrays), length, ...]` of arrays whose first axes differ in length."""
+    """Return one array `[len(arrays), length, ...]` of arrays that differ in length."""
     padded = np.full((len(arrays), length, *arrays[0].shape[1:]), value, arrays[0].dtype)
     for row, array in zip(padded, arrays, strict=True):
         row[: len(array)] = array

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @keras.saving.register_keras_serializable("common")
 class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Rise linearly to the peak, then fall linearly; neither the first rate nor the last is 0.
+    """Rise linearly to the peak, then fall linearly; the learning rate is never 0.
 
     Args:
         peak: the highest learning rate.
         steps: updates of the whole training.
-        warm_up_steps: updates until the peak; in its first steps Adam has seen few gradients.
+        warm_up_steps: updates until the peak. Adam's first averages are of few gradients.
 
     Example:
 
@@ -34,13 +34,12 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         step = tf.cast(step, "float32") + 1.0
-        # In warm-up `rise` is at most 1, and `done` is clipped to 0. Later `rise` is above 1.
-        rise = step / max(self.warm_up_steps, 1)
-        done = (step - self.warm_up_steps) / (self.steps - self.warm_up_steps + 1)
+        rise = step / max(self.warm_up_steps, 1)  # above 1 after warm-up
+        done = (step - self.warm_up_steps) / (self.steps - self.warm_up_steps + 1)  # below 0 before
         return self.peak * tf.minimum(rise, self.fall(tf.clip_by_value(done, 0.0, 1.0)))
 
     def fall(self, done: tf.Tensor) -> tf.Tensor:
-        """Return the fraction of the peak after a fraction of the steps that follow warm-up."""
+        """Return the share of the peak when a share `done` of the steps after warm-up is done."""
         return 1.0 - done
 
     def get_config(self) -> dict:
@@ -48,18 +47,18 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
-    """Return the optimizer of a training: AdamW, unless an extra has put another in its place.
+    """Return the optimizer of a training: AdamW, unless an extra replaces it.
 
     The gradient is summed over all replicas, then clipped. All weights decay, except biases and the
-    scales of normalizations.
+    scales of normalizations (`no_decay` in core/fast/adamw.py).
     """
     settings = training.settings
-    steps = training.planned_steps  # of all epochs, even if the setting `steps` ends it earlier
+    planned_steps = training.planned_steps  # epochs * batches, even if `steps` ends it earlier
     replicas = training.strategy.num_replicas_in_sync
     factor = float(replicas) if settings.devices.scale_learning_rate else 1.0
-    peak, warm_up_steps = settings.learning_rate * factor, int(settings.warm_up * steps)
-    schedule = WarmUpThenDecay(peak, steps, warm_up_steps)
-    # By default `AdamW` of core/fast/adamw.py, in one pass over memory; its epsilon is BERT's.
+    peak, warm_up_steps = settings.learning_rate * factor, int(settings.warm_up * planned_steps)
+    schedule = WarmUpThenDecay(peak, planned_steps, warm_up_steps)
+    # By default `AdamW` of core/fast/adamw.py: one pass over memory, and BERT's epsilon.
     return training.optimizer_class(
         learning_rate=schedule,
         rates=rate_factors(settings, training.models),
@@ -70,12 +69,12 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
 
 
 def rate_factors(settings, models: Models) -> dict[str, float]:
-    """Return the factor of each variable, by path: its learning rate / `learning_rate`.
+    """Return path of a variable -> its learning rate divided by `learning_rate`.
 
     With the rates 1e-4 of the encoder and 1e-3 of the head these are 1 and 10.
     """
-    # Each line overrides the one before: the head's rate for all variables, the encoder's rate for
-    # its own, the rates of single layers. The optimizer multiplies its one schedule by the factors.
+    # First the head's rate for all variables, then the encoder's for its own, then those of single
+    # layers. The optimizer multiplies its one schedule by these factors.
     rates = dict.fromkeys(paths_of(models.training), settings.head_learning_rate)
     rates |= dict.fromkeys(paths_of(models.encoder), settings.learning_rate)
     for name, rate in models.learning_rates.items():
@@ -84,5 +83,5 @@ def rate_factors(settings, models: Models) -> dict[str, float]:
 
 
 def paths_of(layer: keras.layers.Layer) -> list[str]:
-    """Return the paths of the variables of a layer or a model, which name them."""
+    """Return the paths, which are unique names, of the trainable variables of a layer or model."""
     return [variable.path for variable in layer.trainable_variables]

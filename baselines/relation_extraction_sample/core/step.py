@@ -11,8 +11,8 @@ from core.exact.micro_batches import Gradients
 from core.fast.compiled_model import CompiledModel
 from core.fast.layer_programs import compiled_layers
 
-# What a batch holds besides the inputs of the model: the weight of each example in the loss, and
-# its row in the batch over all replicas, which seeds dropout.
+# Keys of a batch that are no inputs of the model: the weight of each example in the loss, and its
+# row in the batch over all replicas, which seeds dropout.
 NOT_INPUTS = ("loss_weight", "row")
 
 
@@ -24,18 +24,19 @@ class TrainingModel(CompiledModel):
     number of examples or tokens in the whole batch, over all replicas. The loss is the sum of
     losses * weights, so gradients are summed over replicas and micro-batches, not averaged.
 
-    `compile` (core/fast/compiled_model.py) makes `batch_gradients`, a tf.function that sums
-    `gradients` over micro-batches, and `loss_means`, which `fit` prints.
+    `compile` (core/fast/compiled_model.py) sets three attributes: `batch_gradients`, a tf.function
+    that sums `gradients` over micro-batches; `loss_means`, which `fit` prints; and `loss_scale`,
+    which is None unless the layers compute in float16.
     """
 
     def train_step(self, batch: dict) -> dict:
         """Update the weights by one batch; `fit` calls this in each replica."""
-        # Calls `gradients` below, once or for each micro-batch, or what an extra put in its place.
+        # Calls `gradients` below, once or for each micro-batch; an extra may replace it.
         gradients, losses = self.batch_gradients(with_row_numbers(batch))
-        self.optimizer.apply(gradients, self.trainable_variables)  # AdamW sums over replicas, clips
+        self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, and clips
         counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # the printed mean is unweighted
         self.loss_means.update_state(losses, counted)
-        # Shape (1,): over several workers Keras averages the replicas' logs along the first axis.
+        # Shape (1,): with several workers Keras averages the logs of replicas along this axis.
         return {name: mean[None] for name, mean in self.loss_means.result().items()}
 
     def gradients(self, batch: dict) -> Gradients:
@@ -49,37 +50,36 @@ class TrainingModel(CompiledModel):
     def gradient_of(self, loss: tf.Tensor, tape: tf.GradientTape) -> list[tf.Tensor]:
         """Return the gradient of a loss for each trainable variable, dense and in float32.
 
-        With float16 the loss is scaled, and the gradient, which is float32 again, is scaled back.
+        With float16 the loss is multiplied by a scale, and its gradient divided by it.
         """
-        loss_scale = getattr(getattr(self, "optimizer", None), "loss_scale", None)
-        scale = loss_scale.scale.value if loss_scale else None
+        scale = self.loss_scale.scale.value if self.loss_scale else None
         gradients = tape.gradient(
             loss,
             [variable.value for variable in self.trainable_variables],
-            output_gradients=scale,
+            output_gradients=scale,  # the gradient of loss * scale
             unconnected_gradients=tf.UnconnectedGradients.ZERO,  # BERT's pooler, for example
         )
-        # Dense: a token that occurs twice is two slices, whose norms would be counted separately.
+        # An embedding's gradient has a slice for each occurrence of a token: clipping needs sums.
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
         return dense if scale is None else [gradient / scale for gradient in dense]
 
 
 def inputs_of(batch: dict) -> dict:
-    """Return the part of a batch that the inputs of the model read."""
+    """Return the inputs of the model in a batch."""
     return {name: array for name, array in batch.items() if name not in NOT_INPUTS}
 
 
 @dataclass(frozen=True)
 class Models:
-    """What a task builds on an encoder: two models over the same layers.
+    """What a task builds on an encoder: two models that share all layers of the second.
 
-    Training the first trains the second.
+    Training `training` trains `inference`.
 
     Attributes:
         training: its outputs are losses `[batch]`.
         inference: its outputs are decoded to predictions.
-        encoder: both share its layers.
-        compared: logits that R-Drop and the like compare between two passes; empty: none.
+        encoder: the encoder whose layers both share.
+        compared: logits that extras/regularization compares between two passes, as R-Drop does.
         learning_rates: name of a layer of `training` -> learning rate of its variables.
     """
 

@@ -8,29 +8,28 @@ import tensorflow as tf
 
 from core.data.records import Id
 from core.data.tokens import Window
-from core.layers.pointer_search import best_spans, pick, score_pairs, split_cells, top_cells
+from core.layers.pointer_search import best_spans, pick, score_pairs, top_cells
 from core.prediction.candidates import BestCandidates, decode_windows
 from core.prediction.predictor import Predictor
 from task.data import TripleGenerator
 from task.records import Example, Triple
 
-# Record id -> triples with their probabilities, best first.
+# Record id -> pairs of a triple and its probability, best first.
 Candidates = dict[Id, list[tuple[Triple, float]]]
 
 # Candidates below sigmoid(-4) = 0.018 are dropped before a threshold is tuned.
 LOWEST_LOGIT = -4.0
-# At most this many subjects, objects and triples are kept per window; with entity_heads =
-# "per_predicate" so many subjects and objects of each predicate. An untrained model scores nearly
-# all pairs above LOWEST_LOGIT.
+# A window keeps at most this many subjects, objects (of each predicate, if entity_heads =
+# "per_predicate") and triples. An untrained model scores nearly all pairs above LOWEST_LOGIT.
 MOST_SPANS = 64
 MOST_TRIPLES = 256
 
 
 def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
-    """Return the best triples of each window, found on the device: only these are copied back.
+    """Return the best triples of each window, found on the device, so that only these are copied.
 
-    The score of a triple is the lowest of its four cells: both spans and both links. Of equal
-    scores the first cell comes first.
+    The score of a triple is the lowest of its four scores: of both spans and of both links. Triples
+    with equal scores are in the order of predicate, subject and object.
 
     Worked example: in "Ada founded Zenco", the subject from token 1 to 1 scores 3, the object from
     3 to 3 scores 4. Their first tokens, linked by a predicate, score 2, their last ones 5: so the
@@ -41,23 +40,23 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
 
     Returns:
         `scores` `[batch, triples]`, the highest first, `predicates` of the same shape, and
-        `places` `[batch, triples, 4]`: the first and the last of the subject, then of the object.
+        `places` `[batch, triples, 4]`: the first and the last token of the subject, then of the
+        object.
     """
-    entity, head, tail = ([own[name] for own in outputs] for name in ("entity", "head", "tail"))
-    mask = outputs[0]["mask"]
-    # Shared parts have 1 head, so the largest number of heads is the number of predicates.
-    predicates = max(part.shape[1] for part in outputs[0]["head"])
-    # Even heads of the entity pointer are subjects, odd ones objects: `[batch, heads, spans]`.
-    span_scores, cells = best_spans(entity, mask, MOST_SPANS)
-    _, first, last = split_cells(cells, tf.shape(mask)[1])
-    spans = (span_scores, first, last)
+    entity = [run["entity"] for run in outputs]
+    head = [run["head"] for run in outputs]
+    tail = [run["tail"] for run in outputs]
+    predicates = head[0][-1].shape[1]  # the last part of a pointer has one entry for each head
+    # `[batch, heads, spans]`. Even heads of the entity pointer are subjects, odd ones objects.
+    spans = best_spans(entity, outputs[0]["mask"], MOST_SPANS)
     subject_scores, subject_first, subject_last = (part[:, 0::2] for part in spans)
     object_scores, object_first, object_last = (part[:, 1::2] for part in spans)
-    # All `[batch, predicates, subjects, objects]`; `entities` has 1 predicate where heads are
-    # shared. Links need no mask: the score of a span in the padding is the lowest anyway.
-    every = tf.range(predicates)[:, None]
-    head_links = score_pairs(head, every, subject_first, object_first)
-    tail_links = score_pairs(tail, every, subject_last, object_last)
+    # Each subject with each object: `[batch, predicates, subjects, objects]`. Links need no mask:
+    # the score of a span in the padding is the lowest anyway.
+    all_predicates = tf.range(predicates)[:, None]
+    head_links = score_pairs(head, all_predicates, subject_first, object_first)
+    tail_links = score_pairs(tail, all_predicates, subject_last, object_last)
+    # With shared entity heads `[batch, 1, ...]`, the same for all predicates.
     entities = tf.minimum(subject_scores[..., :, None], object_scores[..., None, :])
     weakest = tf.minimum(tf.minimum(head_links, tail_links), entities)
     # `subject` and `object_` are ranks in the lists of spans; `pick` looks up their tokens.
@@ -84,13 +83,13 @@ def decode_window(
     triples: dict[Triple, float] = {}
     likely = found["scores"] > LOWEST_LOGIT
     columns = (found[name][likely].tolist() for name in ("scores", "predicates", "places"))
-    for score, predicate, (first, last, object_first, object_last) in zip(*columns, strict=True):
+    for score, number, (first, last, object_first, object_last) in zip(*columns, strict=True):
         subject = int(window.starts[first]), int(window.ends[last])
         object_ = int(window.starts[object_first]), int(window.ends[object_last])
         # Special tokens, and some line breaks, cover no characters.
         if 0 <= subject[0] < subject[1] and 0 <= object_[0] < object_[1]:
-            triple = Triple(subject, predicates[predicate], object_)
-            # Byte-level tokens: two spans of tokens may be the same characters. The best counts.
+            triple = Triple(subject, predicates[number], object_)
+            # Two spans of byte-level tokens may be the same characters: the higher score counts.
             triples[triple] = max(score, triples.get(triple, score))
     return triples
 
@@ -100,20 +99,18 @@ def predict_triples(
 ) -> Candidates:
     """Return the candidates of every example: triples with probabilities, best first.
 
-    A triple found in several windows of a text has its highest score. Without `keep_all`, only the
-    best of all examples together are kept (`BestCandidates`). `progress` is the title of a bar.
+    A triple found in several windows of a text has its highest score. Without `keep_all`, at most
+    64 candidates a window are kept on average (`BestCandidates`). `progress`: title of a bar.
     """
     best = BestCandidates(generator, keep_all)
     decode = partial(decode_window, predicates=generator.predicates)
     for example, triples in decode_windows(predictor, generator, decode, progress):
         best.add(example.id, triples)
-    return {
-        name: sorted(
-            ((triple, 1 / (1 + np.exp(-score))) for triple, score in scored.items()),
-            key=lambda candidate: (-candidate[1], candidate[0]),
-        )
-        for name, scored in best.kept().items()
-    }
+    candidates: Candidates = {}
+    for record_id, scored in best.kept().items():
+        probable = [(triple, 1 / (1 + np.exp(-score))) for triple, score in scored.items()]
+        candidates[record_id] = sorted(probable, key=lambda pair: (-pair[1], pair[0]))
+    return candidates
 
 
 def above(candidates: Candidates, threshold: float) -> Candidates:

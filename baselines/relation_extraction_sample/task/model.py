@@ -1,9 +1,11 @@
 """GPLinker: an entity pointer, and two link pointers with a head for each predicate.
 
-A triple (subject, predicate, object) holds where the entity pointer accepts both spans and the
-link pointers relate their first tokens (head) and their last tokens (tail). Nested, overlapping
-and many-valued triples are all different cells of these grids. Source: Su 2022,
-https://kexue.fm/archives/8888.
+A pointer gives a score to each pair of tokens (i, j), in one grid for each of its heads; above 0
+means yes. The entity pointer asks: are the tokens from i to j a subject (head 0), an object (head
+1)? The head pointer asks for each predicate: does an object that starts at j belong to a subject
+that starts at i? The tail pointer asks the same of their last tokens. A triple is predicted where
+all four scores are high, so triples may nest, overlap and share subjects.
+Source: Su 2022, https://kexue.fm/archives/8888.
 """
 
 import keras
@@ -25,26 +27,27 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
         predicates: how many.
         settings: `pointer`, `pointer_size`, `entity_heads`.
     """
-    entities = entity_head_count(predicates, settings.entity_heads)
-    pointer = POINTERS[settings.pointer]
+    entity_heads = entity_head_count(predicates, settings.entity_heads)
+    pointer_layer = POINTERS[settings.pointer]  # a class of core/layers/global_pointer.py
     inputs = encoder_inputs(encoder)
-    hidden, mask = hidden_states(encoder, inputs, settings), inputs["padding_mask"]
-    size = settings.pointer_size
+    hidden = hidden_states(encoder, inputs, settings)
+    mask, size = inputs["padding_mask"], settings.pointer_size
     # Rotary positions let the score of a span depend on its length. Links join tokens at any
-    # distance, so the link pointers don't use them. "head" links first tokens, "tail" last ones.
+    # distance, so the link pointers don't use them.
     pointers = {
-        "entity": pointer(entities, size, name="entity_pointer"),
-        "head": pointer(predicates, size, rotary=False, name="head_pointer"),
-        "tail": pointer(predicates, size, rotary=False, name="tail_pointer"),
+        "entity": pointer_layer(entity_heads, size, name="entity_pointer"),
+        "head": pointer_layer(predicates, size, rotary=False, name="head_pointer"),
+        "tail": pointer_layer(predicates, size, rotary=False, name="tail_pointer"),
     }
     # Parts of the scores: queries and keys `[batch, 1 or heads, length, size]`; with "efficient"
-    # also starts and ends `[batch, heads, length]`. Prediction ends here: whole grids fill memory.
+    # also starts and ends `[batch, heads, length]`. The inference model returns these, and
+    # `select_triples` scores only likely pairs of them: all grids of a long text fill the memory.
     parts = {name: layer(hidden) for name, layer in pointers.items()}
     inference = keras.Model(inputs, {**parts, "mask": mask}, name="inference")
 
     annotated = keras.Input((predicates,), name="annotated")
-    # Weights of the heads `[batch, heads]`. Shared entity heads learn from all records. Otherwise
-    # each predicate has two, subject and object: its weight is repeated.
+    # The weights of heads `[batch, heads]`; None: 1 for all, since shared heads learn from every
+    # record. Otherwise the weight of a predicate is that of its two heads, subject and object.
     shared = settings.entity_heads == "shared"
     entity_weight = None if shared else keras.ops.repeat(annotated, 2, axis=1)
     weights = {"entity": entity_weight, "head": annotated, "tail": annotated}
@@ -53,12 +56,14 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
     for name, layer in pointers.items():
         label = keras.Input((layer.heads, None, 2), dtype="int32", name=f"{name}_labels")
         label_inputs[label.name] = label
-        spans = name == "entity"
+        spans = name == "entity"  # else links
         scores[name] = PairScores(spans, name=f"{name}_scores")(parts[name], mask)
-        # `SparseMultilabelLoss`; from 12 heads on, a CPU computes it faster, from these parts.
-        loss_layer = ManyHeadsLoss(dtype="float32", name=f"{name}_loss")
-        made_of = {"parts": parts[name], "padding_mask": mask, "spans": spans}
-        losses[loss_layer.name] = loss_layer(scores[name], label, weights[name], **made_of)
+        # The value of `SparseMultilabelLoss`. With 12 heads or more a CPU computes it from `parts`
+        # instead of `scores`, which is faster.
+        loss = ManyHeadsLoss(dtype="float32", name=f"{name}_loss")
+        losses[loss.name] = loss(
+            scores[name], label, weights[name], parts=parts[name], padding_mask=mask, spans=spans
+        )
     training = TrainingModel({**inputs, **label_inputs}, losses, name="training")
     compared = tuple(Logits(logits, "sigmoid") for logits in scores.values())
     return Models(training, inference, encoder, compared)

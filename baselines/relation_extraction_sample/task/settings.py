@@ -8,7 +8,7 @@ from core.base.settings import WindowSettings
 
 
 class Settings(WindowSettings):
-    """The settings of core, and those of the pointers."""
+    """The settings of all tasks, such as `epochs` (core/base/settings.py), and of the pointers."""
 
     task: ClassVar[str] = "Relation extraction"
 

@@ -13,7 +13,7 @@ from core.layers.global_pointer import Parts, pair_scores
 from core.layers.pointers import mask_impossible
 
 
-def best_spans(models: Sequence[Parts], mask, most: int) -> tuple[tf.Tensor, tf.Tensor]:
+def best_spans(models: Sequence[Parts], mask, most: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Return the best spans of each head, from the mean of the scores of several models.
 
     Args:
@@ -22,41 +22,29 @@ def best_spans(models: Sequence[Parts], mask, most: int) -> tuple[tf.Tensor, tf.
         most: spans of a head, unless there are fewer pairs.
 
     Returns:
-        Scores `[batch, heads, spans]`, highest first, and the spans as cells of the grids of all
-        heads: (head * length + start) * length + end. Of equal scores the first cell comes first.
+        Scores, first tokens and last tokens, all `[batch, heads, spans]`, the highest score first.
+        Of equal scores the span that starts first comes first, then the one that ends first.
 
-    Example: the span from token 0 to token 1 scores highest, so its cell is (0 * 2 + 0) * 2 + 1.
+    Example: the span from token 0 to token 1 scores highest.
 
     >>> queries, keys = np.array([[[[1.0], [0.0]]]]), np.array([[[[0.0], [5.0]]]])
-    >>> scores, cells = best_spans([(queries, keys)], mask=np.ones((1, 2)), most=1)
-    >>> scores.numpy().tolist(), cells.numpy().tolist()
-    ([[[5.0]]], [[[1]]])
+    >>> found = best_spans([(queries, keys)], mask=np.ones((1, 2)), most=1)
+    >>> [part.numpy().tolist() for part in found]
+    [[[[5.0]]], [[[0]]], [[[1]]]]
     """
-    length = ops.shape(mask)[1]
-    cells = length * length
 
-    def best_of(head: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def best_of(head: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         own = [[tf.gather(p, [head % p.shape[1]], axis=1) for p in parts] for parts in models]
-        scores = mask_impossible(mean(pair_scores(*parts) for parts in own), mask, spans=True)
-        values, places = tf.math.top_k(tf.reshape(scores, (-1, cells)), tf.minimum(most, cells))
-        return values, head * cells + places
+        grid = mask_impossible(mean(pair_scores(*parts) for parts in own), mask, spans=True)
+        values, (_, first, last) = top_cells(grid, most)
+        return values, first, last
 
     # One head after the other, so that only one grid is in memory.
     heads = tf.range(max(part.shape[1] for part in models[0]))
-    kinds = (tf.float32, tf.int32)
-    values, places = tf.map_fn(best_of, heads, parallel_iterations=1, fn_output_signature=kinds)
-    return tf.transpose(values, (1, 0, 2)), tf.transpose(places, (1, 0, 2))
-
-
-def split_cells(cells: tf.Tensor, length: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Return the head, the first token and the last token of cells, as `best_spans` numbers them.
-
-    Example: of grids of 5 tokens, 43 = (1 * 5 + 3) * 5 + 3.
-
-    >>> [int(part) for part in split_cells(tf.constant(43), tf.constant(5))]
-    [1, 3, 3]
-    """
-    return cells // length**2, cells // length % length, cells % length
+    kinds = (tf.float32, tf.int32, tf.int32)
+    found = tf.map_fn(best_of, heads, parallel_iterations=1, fn_output_signature=kinds)
+    values, first, last = (tf.transpose(part, (1, 0, 2)) for part in found)
+    return values, first, last
 
 
 def top_cells(grid: tf.Tensor, most: int) -> tuple[tf.Tensor, list[tf.Tensor]]:
@@ -87,7 +75,7 @@ def top_cells(grid: tf.Tensor, most: int) -> tuple[tf.Tensor, list[tf.Tensor]]:
 
 
 def score_pairs(models: Sequence[Parts], heads, rows, columns) -> tf.Tensor:
-    """Return the scores of some pairs of tokens, the mean over several models.
+    """Return the scores of each row token with each column token, the mean over several models.
 
     Args:
         models: the parts of a pointer in each of them.

@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from core.fast.one_pass import log_one_plus_sum_exp
-from core.fast.transformer import MASKED
+from core.fast.transformer import MASKED  # -1e9
 from core.layers.global_pointer import pair_scores
 
 
@@ -34,7 +34,7 @@ class PairScores(keras.layers.Layer):
     """Scores `[batch, heads, length, length]` of all pairs, from the parts that pointers return.
 
     Args:
-        spans: the pairs are spans: j < i is impossible. False for links.
+        spans: True: the pairs are spans, so i <= j. False: links, in any order.
 
     Example:
     >>> from core.layers.global_pointer import EfficientGlobalPointer
@@ -63,8 +63,8 @@ class SparseMultilabelLoss(keras.layers.Layer):
     is pushed above 0 and every false one below, without a class weight.
     Source: Su 2020, https://kexue.fm/archives/7359; circle loss, https://arxiv.org/abs/2002.10857.
 
-    True pairs are left out of the first sum before its exponentials. The usual sparse form,
-    log(sum_all - sum_true), loses all digits for confident hits.
+    True pairs are left out before the first sum. The usual sparse form, log(sum_all - sum_true),
+    subtracts two nearly equal numbers where a true pair scores high, and loses all digits.
 
     Example: of two tokens and one head, the pair (0, 1) is true.
     >>> scores = np.array([[[[-5.0, 5.0], [-5.0, -5.0]]]])
@@ -79,24 +79,23 @@ class SparseMultilabelLoss(keras.layers.Layer):
             scores: `[batch, heads, length, length]`, impossible pairs far below zero.
             labels: `[batch, heads, pairs, 2]` integers (i, j); -1 fills the unused ones. No
                 pair is listed twice for a head.
-            head_weight: `[batch, heads]`, 0 for a head without annotation. None: all count.
+            head_weight: `[batch, heads]`, 0 for a head without annotation; None: 1 for all.
         """
         heads, length = labels.shape[1], ops.shape(scores)[-1]
         # Each head of each example is a row: `[batch * heads, ...]`.
         scores = ops.reshape(ops.cast(scores, "float32"), (-1, length, length))
         labels = ops.reshape(labels, (-1, ops.shape(labels)[2], 2))
         true_scores, false_scores = self.split_pairs(scores, labels)
-        loss = log_one_plus_sum_exp(ops.reshape(false_scores, (-1, length * length)))
-        loss = ops.reshape(loss + log_one_plus_sum_exp(-true_scores), (-1, heads))
+        false_loss = log_one_plus_sum_exp(ops.reshape(false_scores, (-1, length * length)))
+        true_loss = log_one_plus_sum_exp(-true_scores)
+        loss = ops.reshape(false_loss + true_loss, (-1, heads))
         if head_weight is not None:
             loss *= ops.cast(head_weight, "float32")
         return ops.sum(loss, axis=1)
 
     @staticmethod
-    def split_pairs(
-        scores: tf.Tensor, labels: tf.Tensor, added: tf.Tensor | float = MASKED
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the scores of the true pairs `[rows, pairs]`, and all scores without these.
+    def split_pairs(scores: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the scores of the true pairs `[rows, pairs]`, and those of the false pairs.
 
         In the first, unused labels score 1e9, so their e^-s is 0. The second has the shape of
         `scores`; its true pairs are lowered by 1e9, so their e^s is 0.
@@ -104,14 +103,13 @@ class SparseMultilabelLoss(keras.layers.Layer):
         Args:
             scores: `[rows, length, length]`.
             labels: `[rows, pairs, 2]` integers (i, j); -1 fills the unused ones.
-            added: what is added to the true pairs in the second: `[rows, pairs]`, or a number.
         """
         used, cells = labels[..., 0] >= 0, cells_of(labels)
         true_scores = tf.where(used, tf.gather_nd(scores, cells), -MASKED)
-        return true_scores, tf.tensor_scatter_nd_add(scores, cells, tf.where(used, added, 0.0))
+        return true_scores, tf.tensor_scatter_nd_add(scores, cells, tf.where(used, MASKED, 0.0))
 
 
 def cells_of(labels: tf.Tensor) -> tf.Tensor:
-    """Return (row, i, j) of each label; an unused one points at the cell (0, 0) of its row."""
+    """Return (row, i, j) of each label; an unused one is (row, 0, 0), to which 0 is added."""
     rows = tf.broadcast_to(tf.range(tf.shape(labels)[0])[:, None], tf.shape(labels)[:2])
     return tf.concat([rows[..., None], tf.cast(tf.maximum(labels, 0), "int32")], axis=-1)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from core.base.errors import InputError
@@ -175,8 +176,12 @@ class SoftPairs(keras.layers.Layer):
             labels: `[rows, pairs, 2]`, as `pack` returns them; -1 fills the unused ones.
         """
         labels, shares = unpack(labels)
+        rows = tf.broadcast_to(tf.range(tf.shape(labels)[0])[:, None], tf.shape(labels)[:2])
+        cells = tf.concat([rows[..., None], tf.maximum(labels, 0)], axis=-1)
+        used = labels[..., 0] >= 0
         falsely = ops.where(shares < 1, ops.log1p(-ops.minimum(shares, 1 - 2.0**-24)), MASKED)
-        true_scores, others = super().split_pairs(scores, labels, falsely)
+        true_scores, _ = super().split_pairs(scores, labels)
+        others = tf.tensor_scatter_nd_add(scores, cells, ops.where(used, falsely, 0.0))
         return true_scores - ops.log(shares), others
 
 

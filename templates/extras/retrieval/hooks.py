@@ -1,15 +1,29 @@
 """Bi-encoders replace the classifier of pairs, where the table asks for one."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from core.base.errors import InputError
 from extras.retrieval.settings import Settings
+from extras.retrieval.text_inputs import names_sides
 
 if TYPE_CHECKING:  # processes of extras/cache need no TensorFlow
     import keras
 
+    from core.batches import DataGenerator
     from core.step import Models
     from core.training import Training
+
+
+def open_batches(
+    kind: "type[DataGenerator]", examples: Sequence, arguments: tuple
+) -> "DataGenerator | None":
+    """Return batches whose two texts are inputs of their own; None: the model has other inputs."""
+    if kind.__name__ != "ExampleGenerator" or not names_sides(arguments[2]):
+        return None
+    from extras.retrieval.pair_batches import PairGenerator
+
+    return PairGenerator.of(examples, *arguments)
 
 
 def build_models(encoder: "keras.Model", labels: Any, settings: Settings) -> "Models | None":

@@ -9,6 +9,11 @@ SIDES = ("text_a_", "text_b_")  # prefixes of the inputs of both texts
 TEXTS_AT_ONCE = 1024
 
 
+def names_sides(names: Sequence[str]) -> bool:
+    """Tell whether some inputs of a model read one text of a pair."""
+    return any(name.startswith(SIDES) for name in names)
+
+
 def pair_inputs(
     tokenizer: Tokenizer, pairs: Sequence[tuple[str, ...]], names: Sequence[str], max_length: int
 ) -> dict[str, list[np.ndarray]]:

@@ -118,8 +118,8 @@ class PackedGenerator(DataGenerator):
 def pack(pairs: Any, row_length: int) -> PackedGenerator:
     """Return batches of rows, and print their padding with and without packing.
 
-    The arguments are those of `PackedGenerator`; `pairs.block_lengths` has the places of an
-    example.
+    The arguments are those of `PackedGenerator`; `pairs.padded_lengths` are the places of an
+    example in each bucket.
 
     Raises:
         InputError: records have weights, and those of a row would share one.
@@ -131,7 +131,8 @@ def pack(pairs: Any, row_length: int) -> PackedGenerator:
         )
     packed = PackedGenerator(pairs, row_length)
     examples, rows, tokens = len(packed.sizes), packed.size, packed.sizes.sum()
-    before = sum(len(batch) * sum(pairs.block_lengths(length)) for batch, length in pairs.plan(0))
+    places = dict(zip(pairs.boundaries.tolist(), pairs.padded_lengths.sum(axis=1), strict=True))
+    before = sum(len(batch) * places[length] for batch, length in pairs.plan(0))
     if is_chief():
         print(
             f"packing: {examples} examples in {rows} rows of {row_length} tokens; "

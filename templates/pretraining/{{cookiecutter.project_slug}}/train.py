@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def train(settings: Settings, strategy: Strategy, run: Run) -> None:
-    """Train one model; dev chooses the epoch whose weights are kept.
+    """Train one model, and keep the weights of the epoch with the best score of dev.
 
     Args:
         settings: of the project; `shards` names the folder of the texts, those of dev included.
@@ -63,8 +63,8 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
 
     training = Training(settings, strategy, run, models, batches, scorer, METRIC)
     with strategy.scope():
-        # Extras may change any part of `training`; `models.training` is its Keras model.
-        training.prepare()  # checks the batches against the inputs, and seeds dropout
+        training.prepare()  # checks the batches, seeds dropout; extras may change any part
+        # No `loss`: the outputs of this Keras model are losses. The options: micro-batches and XLA.
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, labels=None)
@@ -72,12 +72,12 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
     # epoch the evaluator scores dev, and keeps the best weights.
     evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
-    evaluator.finish()  # scores averaged weights, if an extra keeps some
+    evaluator.finish()  # also scores averaged weights, if an extra keeps them
 
 
 def report(settings: Settings, run: Run) -> None:
     """Write the report of a trained run, and mark the run as finished."""
-    predictions = end_training(run)  # those of the best weights for dev
+    predictions = end_training(run)  # of dev, by the best weights
     write_report(run.folder, settings.task, find_errors(predictions))
     finish_run(run)
     print(f"best dev {METRIC} {run.best_score():.4f}; see {run.name}/report.html")

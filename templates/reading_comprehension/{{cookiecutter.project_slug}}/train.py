@@ -27,7 +27,7 @@ from task.model import build_models
 from task.records import Example, read_examples, tokenizer_texts
 from task.settings import Settings
 
-MONITOR = "f1"  # the score of dev that chooses the epoch whose weights are kept
+MONITOR = "f1"  # the weights of the epoch with the highest score of dev are kept
 
 
 @command
@@ -38,6 +38,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
+    # Cross-validation trains on a part of `examples`, and scores the rest.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples)
 
@@ -56,13 +57,13 @@ def train(
     train_examples: Sequence[Example],
     dev_examples: Sequence[Example],
 ) -> None:
-    """Train one model; dev chooses the epoch whose weights are kept.
+    """Train one model, and keep the weights of the epoch with the best score of dev.
 
     Args:
         settings: of the project.
         strategy: the devices.
         run: its folder, and where to continue.
-        examples: the training file; they give the vocabulary and the answer lengths to all folds.
+        examples: the training file; all folds take the vocabulary and the answer lengths from it.
         train_examples: the part to learn from: all of them, or all but one fold.
         dev_examples: choose the best epoch and the threshold.
     """
@@ -74,7 +75,7 @@ def train(
         models = build_models(encoder, settings)
 
     shared = (tokenizer, models.encoder_inputs, settings)
-    # `of` calls the constructor, and adds the weights of the records (core/fast/batch_plan.py).
+    # `of` calls the constructor, and adds the `weight` of each record (core/fast/batch_plan.py).
     batches = AnswerGenerator.of(train_examples, *shared, batch_size)
     check_answers(batches)
     # False: without labels, since the scorer compares predictions with the records.
@@ -85,8 +86,8 @@ def train(
 
     training = Training(settings, strategy, run, models, batches, scorer, MONITOR)
     with strategy.scope():
-        # Extras may change any part of `training`; `models.training` is its Keras model.
-        training.prepare()  # checks the batches against the inputs, and seeds dropout
+        training.prepare()  # checks the batches, seeds dropout; extras may change any part
+        # No `loss`: the outputs of this Keras model are losses. The options: micro-batches and XLA.
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, {"answer_lengths": lengths})
@@ -94,12 +95,12 @@ def train(
     # epoch the evaluator scores dev, and keeps the best weights.
     evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
-    evaluator.finish()  # scores averaged weights, if an extra keeps some
+    evaluator.finish()  # also scores averaged weights, if an extra keeps them
 
 
 def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:
     """Write the report of a trained run, and mark the run as finished."""
-    predictions = end_training(run)  # those of the best weights for dev
+    predictions = end_training(run)  # of dev, by the best weights
     errors = find_errors(dev_examples, predictions, settings.metric)
     write_report(run.folder, settings.task, errors)
     finish_run(run)

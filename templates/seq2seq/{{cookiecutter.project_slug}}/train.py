@@ -39,6 +39,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
+    # Cross-validation trains on a part of `examples`, and scores the rest.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples)
 
@@ -57,13 +58,13 @@ def train(
     train_examples: Sequence[Example],
     dev_examples: Sequence[Example],
 ) -> None:
-    """Train one model; dev chooses the epoch whose weights are kept.
+    """Train one model, and keep the weights of the epoch with the best score of dev.
 
     Args:
         settings: of the project.
         strategy: the devices.
         run: its folder, and where to continue.
-        examples: the training file; they give the vocabulary of tiny to all folds.
+        examples: the training file, from which `tiny` learns its vocabulary in all folds.
         train_examples: the part to learn from: all of them, or all but one fold.
         dev_examples: their score chooses the best epoch.
     """
@@ -75,11 +76,11 @@ def train(
 
     tokens = find_target_tokens(tokenizer, encoder)
     input_names = models.encoder_inputs
-    # `of` calls the constructor, and adds the weights of the records (core/fast/batch_plan.py).
+    # `of` calls the constructor, and adds the `weight` of each record (core/fast/batch_plan.py).
     pairs = PairGenerator.of(train_examples, tokens, tokenizer, input_names, settings, batch_size)
     batches = pack_pairs(pairs, settings)
-    # Dev is written with `evaluate_beams`, by default 1, which is several times as fast as the
-    # search of predict.py and evaluate.py, whose scores are often higher.
+    # While the model trains, dev is written with `evaluate_beams`, by default 1: several times as
+    # fast as the search of predict.py and evaluate.py, whose scores are often higher.
     beams = settings.generation.evaluate_beams
     dev_settings = settings.with_generation(decoding="beam", beams=beams)
     dev_batches = SourceGenerator.of(
@@ -90,21 +91,22 @@ def train(
 
     training = Training(settings, strategy, run, models, batches, scorer, settings.monitor)
     with strategy.scope():
-        # Extras may change any part of `training`; `models.training` is its Keras model.
-        training.prepare()  # checks the batches against the inputs, and seeds dropout
+        training.prepare()  # checks the batches, seeds dropout; extras may change any part
+        # No `loss`: the outputs of this Keras model are losses. The options: micro-batches and XLA.
         models.training.compile(make_optimizer(training), **training.compile_options)
-    # Makes the run's folder, or restores the checkpoint of an interrupted run.
+    # Makes the run's folder, or restores the checkpoint of an interrupted run. Prediction needs the
+    # tokens that begin and end a target.
     training.begin(tokenizer, asdict(tokens))
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
     # epoch the evaluator scores dev, and keeps the best weights.
     evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
-    evaluator.finish()  # scores averaged weights, if an extra keeps some
+    evaluator.finish()  # also scores averaged weights, if an extra keeps them
 
 
 def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:
     """Write the report of a trained run, and mark the run as finished."""
-    predictions = end_training(run)  # those of the best weights for dev
+    predictions = end_training(run)  # of dev, by the best weights
     errors = find_errors(settings, dev_examples, predictions)
     write_report(run.folder, settings.task, errors)
     finish_run(run)

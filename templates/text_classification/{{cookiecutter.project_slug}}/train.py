@@ -42,6 +42,7 @@ def main() -> None:
     print(settings.describe())
     strategy = make_strategy(settings)
     floor = score_floor(settings, examples, dev_examples) if settings.floor else {}
+    # Cross-validation trains on a part of `examples`, and scores the rest.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples, floor)
 
@@ -63,13 +64,13 @@ def train(
     train_examples: Sequence[Example],
     dev_examples: Sequence[Example],
 ) -> None:
-    """Train one model; dev chooses the epoch whose weights are kept.
+    """Train one model, and keep the weights of the epoch with the best score of dev.
 
     Args:
         settings: of the project.
         strategy: the devices.
         run: its folder, and where to continue.
-        examples: the training file; they give the vocabulary and the labels to all folds.
+        examples: the training file, from which all folds take the vocabulary and the labels.
         train_examples: the part to learn from: all of them, or all but one fold.
         dev_examples: choose the best epoch and the threshold.
     """
@@ -81,10 +82,10 @@ def train(
         encoder = load_encoder(settings, tokenizer)
         models = build_models(encoder, labels, settings)
 
-    inputs = [tensor.name for tensor in models.inference.inputs]
-    shared = (tokenizer, labels, inputs, settings)
+    input_names = [tensor.name for tensor in models.inference.inputs]
+    shared = (tokenizer, labels, input_names, settings)
     size = settings.prediction_batch_size
-    # `of` calls the constructor, and adds the weights of the records (core/fast/batch_plan.py).
+    # `of` calls the constructor, and adds the `weight` of each record (core/fast/batch_plan.py).
     batches = ExampleGenerator.of(train_examples, *shared, batch_size)
     with_labels = False  # the scorer compares predictions with the labels of the records
     dev_batches = ExampleGenerator.of(dev_examples, *shared, size, with_labels)
@@ -93,8 +94,8 @@ def train(
 
     training = Training(settings, strategy, run, models, batches, scorer, monitor)
     with strategy.scope():
-        # Extras may change any part of `training`; `models.training` is its Keras model.
-        training.prepare()  # checks the batches against the inputs, and seeds dropout
+        training.prepare()  # checks the batches, seeds dropout; extras may change any part
+        # No `loss`: the outputs of this Keras model are losses. The options: micro-batches and XLA.
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, asdict(labels))
@@ -102,7 +103,7 @@ def train(
     # epoch the evaluator scores dev, and keeps the best weights.
     evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
-    evaluator.finish()  # scores averaged weights, if an extra keeps some
+    evaluator.finish()  # also scores averaged weights, if an extra keeps them
 
 
 def report(
@@ -116,12 +117,12 @@ def report(
     Args:
         settings: of the project.
         run: trained.
-        dev_examples: those that it was scored on.
+        dev_examples: the examples that it was scored on.
         floor: from `score_floor`; empty: the classical model was not trained.
     """
-    predictions = end_training(run)  # those of the best weights for dev
+    predictions = end_training(run)  # of dev, by the best weights
     scores = read_scores(run.folder)
-    metric = scores["monitor"].removeprefix("neg_")  # errors are shown without their minus
+    metric = scores["monitor"].removeprefix("neg_")  # "neg_rmse" is shown as rmse
     errors = find_errors(dev_examples, predictions, scores["dev"])
     compared, floor_scores, floor_errors = "", {}, []
     if floor:

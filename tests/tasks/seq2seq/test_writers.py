@@ -683,7 +683,7 @@ def test_rows_have_each_example_once_and_as_many_in_every_epoch(tmp_path, capsys
     padding = 1 - tokens / (32 * one.size)
     assert said == (
         f"packing: 62 examples in {one.size} rows of 32 tokens; {padding:.1%} of them are padding, "
-        f"one example in a row would have {1 - tokens / (62 * sum(pairs.shapes[0])):.1%}"
+        f"one example in a row would have {1 - tokens / (62 * sum(pairs.padded_lengths[0])):.1%}"
     )
     assert padding < 0.15
     spec = one.to_dataset().element_spec

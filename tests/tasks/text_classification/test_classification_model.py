@@ -30,6 +30,7 @@ from extras.doctor.record_checks import find_other_words  # noqa: E402
 from extras.folds.folds import assign_folds  # noqa: E402
 from extras.optimizers.settings import Table as Optimizers  # noqa: E402
 from extras.regularization.settings import Table  # noqa: E402
+from extras.retrieval import pair_batches  # noqa: E402, F401
 from extras.tpu.compile_checks import find_lowering_faults  # noqa: E402
 from floor import predict_floor  # noqa: E402
 from inspection import checks  # noqa: E402
@@ -139,7 +140,7 @@ def test_texts_that_are_read_apart_are_padded_each_by_its_own_lengths(tokenizer)
     examples = [pair(n, *both, labels=("xy"[n % 2],)) for n, both in enumerate(texts)]
     labels, settings = collect_labels(examples), with_tables(Settings).model_construct(**SMALL)
     inputs = ["text_a_token_ids", "text_a_padding_mask", "text_b_token_ids", "token_ids"]
-    generator = ExampleGenerator(examples, tokenizer, labels, inputs, settings, batch_size=3)
+    generator = ExampleGenerator.of(examples, tokenizer, labels, inputs, settings, 3)
     batch = generator.make_batch(np.arange(3), int(generator.boundaries[-1]))
     assert {name: batch[name].shape[1] for name in inputs} == dict(
         zip(inputs, (4, 4, 6, 8), strict=True)

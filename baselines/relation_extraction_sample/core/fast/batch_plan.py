@@ -207,13 +207,13 @@ class BatchPlan:
 
     def signature(self, rows: int) -> "dict[str, tf.TensorSpec]":
         """Return shapes and types of a batch of `rows` rows; an axis that grows is None."""
-        first, length = self.first_batch(None)
-        example, longer = (self.make_batch(np.resize(first, rows), length + n) for n in (0, 1))
-        static = len(self.boundaries) == 1 and not self.fits_batch
+        lengths = self.lengths if self.fits_batch else self.boundaries
+        shortest, ends = np.full(rows, np.argmin(self.lengths)), (lengths.min(), lengths.max())
+        short, long = (self.make_batch(shortest, int(length)) for length in ends)
         specs = {"loss_weight": tf.TensorSpec([rows], np.float32)}
-        for name, array in example.items():
-            sizes = zip(array.shape, longer[name].shape, strict=True)
-            shape = [size if static or size == other else None for size, other in sizes]
+        for name, array in short.items():
+            sizes = zip(array.shape, long[name].shape, strict=True)
+            shape = [size if size == other else None for size, other in sizes]
             specs[name] = tf.TensorSpec(shape, array.dtype)
         return specs
 

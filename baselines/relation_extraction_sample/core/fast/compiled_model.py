@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from core.exact.loss_scale import LossScale
 from core.exact.micro_batches import Gradients, graph_of
 from core.fast.layer_programs import LayerPrograms, call_in_parts
 
@@ -54,6 +55,7 @@ class CompiledModel(keras.Model):
     """The part of `TrainingModel` that `compile` sets up: micro-batches, XLA, means of losses."""
 
     gradients: Callable[[dict], Gradients]
+    loss_scale: LossScale | None = None
 
     def compile(
         self,
@@ -75,6 +77,7 @@ class CompiledModel(keras.Model):
         """
         super().compile(optimizer, jit_compile=False, auto_scale_loss=False, **kwargs)
         optimizer.build(self.trainable_variables)
+        self.loss_scale = getattr(optimizer, "loss_scale", None)
         self.accumulation, self.programs = accumulation, LayerPrograms() if xla else None
         # What `fit` prints: the sum, and each loss if there are several.
         names = ["loss", *(self.output_names if len(self.output_names) > 1 else ())]

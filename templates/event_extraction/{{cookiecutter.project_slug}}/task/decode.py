@@ -12,7 +12,7 @@ import tensorflow as tf
 from core.data.records import Id
 from core.data.tokens import Window
 from core.layers.crf import spans_of_tags, viterbi
-from core.layers.pointer_search import best_spans, score_pairs, split_cells
+from core.layers.pointer_search import best_spans, pick, score_pairs, top_cells
 from core.prediction.candidates import BestCandidates, decode_windows
 from core.prediction.predictor import Predictor, mean_outputs
 from library.graph import Graph, Link, Mention, events_at, gap_between
@@ -74,10 +74,9 @@ def select_spans(outputs: Sequence[dict], types: Sequence[int]) -> dict[str, tf.
     The score of a link is the lower one of its head and its tail. The first of several spans with
     equal scores wins.
 
-    Worked example: a window of 5 tokens. Cell 43 of all grids is label 43 // 25 = 1, first token
-    43 // 5 % 5 = 3, last token 43 % 5 = 3. Cell 7 is label 0, tokens 1 to 2. Sorted by their
-    cells the spans are 7, 43, with firsts [1, 3] and lasts [2, 3]. If both labels are of type 0,
-    `links[0, 1]` is the lower one of head[0, 1, 3] (first tokens) and tail[0, 2, 3] (last tokens).
+    Worked example: label 1 is found at token 3, label 0 at the tokens from 1 to 2. In the order of
+    labels the firsts are [1, 3] and the lasts [2, 3]. If both labels are of type 0, `links[0, 1]`
+    is the lower one of head[0, 1, 3] (first tokens) and tail[0, 2, 3] (last tokens).
 
     Args:
         outputs: of the inference model of each run.
@@ -88,16 +87,17 @@ def select_spans(outputs: Sequence[dict], types: Sequence[int]) -> dict[str, tf.
         and tokens. `links` `[batch, spans, spans]` is of use only where both spans have one type
         and the row's span comes first.
     """
-    span, head, tail = ([own[name] for own in outputs] for name in ("span", "head", "tail"))
+    span, head, tail = ([run[name] for run in outputs] for name in ("span", "head", "tail"))
     mask = outputs[0]["mask"]
-    scores, cells = best_spans(span, mask, MOST_SPANS)  # both [batch, labels, spans of a label]
-    length, count = tf.shape(mask)[1], tf.size(scores[0])
-    # Of the best of each label the best of all labels are kept: [batch, spans].
-    scores, best = tf.math.top_k(tf.reshape(scores, (-1, count)), tf.minimum(MOST_SPANS, count))
-    cells = tf.gather(tf.reshape(cells, (-1, count)), best, batch_dims=1)
-    order = tf.argsort(cells)
-    scores, cells = (tf.gather(array, order, batch_dims=1) for array in (scores, cells))
-    labels, firsts, lasts = split_cells(cells, length)
+    # [batch, labels, spans of a label]; of these the best of all labels are kept: [batch, spans].
+    scores, firsts, lasts = best_spans(span, mask, MOST_SPANS)
+    scores, (labels, ranks) = top_cells(scores, MOST_SPANS)
+    firsts, lasts = pick(firsts, labels, ranks), pick(lasts, labels, ranks)
+    length = tf.shape(mask)[1]
+    order = tf.argsort((labels * length + firsts) * length + lasts)
+    scores, labels, firsts, lasts = (
+        tf.gather(array, order, batch_dims=1) for array in (scores, labels, firsts, lasts)
+    )
     type_of = tf.gather(tf.constant(types), labels)  # the head of the link pointers
     head_links = score_pairs(head, type_of, firsts, firsts)
     links = tf.minimum(head_links, score_pairs(tail, type_of, lasts, lasts))

@@ -58,10 +58,12 @@ def add_pointers(hidden, mask, schema: Schema, settings: Settings) -> tuple[dict
         scores.append(PairScores(spans, name=f"{name}_scores")(parts[name], mask))
         label = keras.Input((layer.heads, None, 2), dtype="int32", name=f"{name}_labels")
         labels[label.name] = label
-        # `SparseMultilabelLoss`; a faster way to compute it needs to know what scores are made of.
+        # The value of `SparseMultilabelLoss`. With 12 heads or more a CPU computes it from `parts`
+        # instead of `scores`, which is faster.
         loss = ManyHeadsLoss(dtype="float32", name=f"{name}_loss")
-        made_of = {"parts": parts[name], "padding_mask": mask, "spans": spans}
-        losses[loss.name] = loss(scores[-1], label, **made_of)
+        losses[loss.name] = loss(
+            scores[-1], label, parts=parts[name], padding_mask=mask, spans=spans
+        )
     return {**parts, "mask": mask}, scores, labels, losses
 
 

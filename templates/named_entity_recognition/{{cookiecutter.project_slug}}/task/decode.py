@@ -10,7 +10,7 @@ import tensorflow as tf
 from core.data.records import Id, Span
 from core.data.tokens import Window
 from core.layers.crf import spans_of_tags, viterbi
-from core.layers.pointer_search import best_spans, split_cells
+from core.layers.pointer_search import best_spans, pick, top_cells
 from core.prediction.candidates import BestCandidates, decode_windows
 from core.prediction.predictor import Predictor, mean_outputs
 from formats.conll import whole_tokens
@@ -126,13 +126,11 @@ def select_spans(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
         `scores`, `types`, `firsts` and `lasts` (tokens) `[batch, spans]`, the highest scores
         first. The first of several spans with equal scores wins.
     """
-    mask = outputs[0]["mask"]
-    # Both [batch, types, spans of a type]; of these the best of all types are kept.
-    scores, cells = best_spans([own["span"] for own in outputs], mask, MOST_SPANS)
-    count = tf.size(scores[0])
-    scores, best = tf.math.top_k(tf.reshape(scores, (-1, count)), tf.minimum(MOST_SPANS, count))
-    cells = tf.gather(tf.reshape(cells, (-1, count)), best, batch_dims=1)
-    types, firsts, lasts = split_cells(cells, tf.shape(mask)[1])
+    spans = [run["span"] for run in outputs]
+    # [batch, types, spans of a type]; of these the best of all types are kept.
+    scores, firsts, lasts = best_spans(spans, outputs[0]["mask"], MOST_SPANS)
+    scores, (types, ranks) = top_cells(scores, MOST_SPANS)
+    firsts, lasts = pick(firsts, types, ranks), pick(lasts, types, ranks)
     return {"scores": scores, "types": types, "firsts": firsts, "lasts": lasts}
 
 

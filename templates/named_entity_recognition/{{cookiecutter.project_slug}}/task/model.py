@@ -48,7 +48,8 @@ def add_pointer(hidden, mask, types: int, settings: Settings) -> tuple:
     parts = pointer(hidden)
     scores = PairScores(name="span_scores")(parts, mask)
     labels = keras.Input((types, None, 2), dtype="int32", name="span_labels")
-    # The value of `SparseMultilabelLoss`; on a CPU it is computed from `parts`, which is faster.
+    # The value of `SparseMultilabelLoss`. With 12 types or more a CPU computes it from `parts`
+    # instead of `scores`, which is faster.
     loss = ManyHeadsLoss(dtype="float32", name="span_loss")
     losses = {loss.name: loss(scores, labels, parts=parts, padding_mask=mask)}
     return {"span": parts, "mask": mask}, scores, labels, losses

@@ -18,7 +18,7 @@ class TripleGenerator(WindowGenerator):
 
     A triple is a label only in windows that contain both of its spans.
 
-    Arguments as in `WindowGenerator`; triples of other predicates than `predicates` are ignored.
+    Args as in `WindowGenerator`; triples whose predicate is not in `predicates` are ignored.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class TripleGenerator(WindowGenerator):
         return pointer_labels(example, window, self.predicates, self.entity_heads)
 
     def measure(self) -> None:
-        """Set `widths`: the most pairs that a head has in any window, at least 1."""
+        """Set `widths`: places for the pairs of a head, as many in all batches, at least 1."""
         names = ("entity_labels", "head_labels", "tail_labels") if self.labels else ()
         self.widths = {
             name: max(1, *(label[name].shape[1] for label in self.labels)) for name in names
@@ -50,8 +50,8 @@ class TripleGenerator(WindowGenerator):
             heads = len(self.labels[0][name])
             batch[name] = np.full((len(positions), heads, width, 2), -1, np.int32)
             for row, position in zip(batch[name], positions, strict=True):
-                own = self.labels[position][name]  # [heads, pairs of this window, 2]
-                row[:, : own.shape[1]] = own
+                pairs = self.labels[position][name]  # [heads, pairs of this window, 2]
+                row[:, : pairs.shape[1]] = pairs
         if self.labels:
             batch["annotated"] = np.stack([self.labels[p]["annotated"] for p in positions])
         return batch
@@ -72,32 +72,36 @@ def pointer_labels(
         `entity_labels`, `head_labels` and `tail_labels` `[heads, pairs, 2]`, filled with -1, and
         `annotated` `[predicates]`: 1 where the record was annotated for the predicate.
     """
-    number = {predicate: index for index, predicate in enumerate(predicates)}
-    # The pairs of tokens of each grid.
+    number_of = {predicate: number for number, predicate in enumerate(predicates)}
+    # For each head of a pointer a list of pairs (first token, last token), or of linked tokens.
     spans: list[list] = [[] for _ in range(entity_head_count(len(predicates), entity_heads))]
     head_links: list[list] = [[] for _ in predicates]
     tail_links: list[list] = [[] for _ in predicates]
     for triple in example.triples:
+        # (first token, last token); None: not all in this window.
         subject, object_ = window.token_span(triple.subject), window.token_span(triple.object)
-        predicate = number.get(triple.predicate)
-        if subject is None or object_ is None or predicate is None:
-            continue  # cut by the window, or a predicate that the training file does not have
-        subject_grid = 0 if entity_heads == "shared" else 2 * predicate
-        spans[subject_grid].append(subject)
-        spans[subject_grid + 1].append(object_)
-        head_links[predicate].append((subject[0], object_[0]))
-        tail_links[predicate].append((subject[1], object_[1]))
-    known = example.annotated_predicates
+        number = number_of.get(triple.predicate)
+        if subject is None or object_ is None or number is None:
+            continue  # number is None: a predicate that the training file does not have
+        subject_head = 0 if entity_heads == "shared" else 2 * number
+        spans[subject_head].append(subject)
+        spans[subject_head + 1].append(object_)
+        head_links[number].append((subject[0], object_[0]))
+        tail_links[number].append((subject[1], object_[1]))
+    named = example.annotated_predicates  # None: all
     return {
         "entity_labels": pad_pairs(spans),
         "head_labels": pad_pairs(head_links),
         "tail_labels": pad_pairs(tail_links),
-        "annotated": np.array([known is None or name in known for name in predicates], np.float32),
+        "annotated": np.array([named is None or name in named for name in predicates], np.float32),
     }
 
 
 def entity_head_count(predicates: int, entity_heads: str) -> int:
-    """Count the heads of the entity pointer: subject and object, once or for each predicate."""
+    """Count the heads of the entity pointer: one for subjects and one for objects, in this order.
+
+    With `per_predicate` each predicate has these two.
+    """
     return 2 if entity_heads == "shared" else 2 * predicates
 
 

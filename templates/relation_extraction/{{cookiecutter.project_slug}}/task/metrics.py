@@ -17,17 +17,18 @@ def count_matches(gold: Example, predicted: Iterable[Triple]) -> dict[str, tuple
 
     Args:
         gold: the record; predicates outside its `annotated_predicates` do not count.
-        predicted: what was found in it; a triple that is given twice counts once.
+        predicted: the triples that were found in it; duplicates count once.
     """
     true, found = keep_annotated(gold, gold.triples), keep_annotated(gold, predicted)
-    correct, given, asked = (
-        Counter(triple.predicate for triple in triples) for triples in (true & found, found, true)
-    )
-    return {name: (correct[name], given[name], asked[name]) for name in sorted(given | asked)}
+    in_both = Counter(triple.predicate for triple in true & found)
+    in_found = Counter(triple.predicate for triple in found)
+    in_true = Counter(triple.predicate for triple in true)
+    names = sorted(in_found | in_true)
+    return {name: (in_both[name], in_found[name], in_true[name]) for name in names}
 
 
 def keep_annotated(gold: Example, triples: Iterable[Triple]) -> set[Triple]:
-    """Keep the triples that the record's annotation can judge, each once."""
+    """Return the triples whose predicate was annotated in the record, as a set."""
     known = gold.annotated_predicates
     return {triple for triple in triples if known is None or triple.predicate in known}
 
@@ -37,14 +38,15 @@ def score(golds: Sequence[Example], predictions: Mapping[Id, Iterable[Triple]]) 
 
     Args:
         golds: the records with their triples.
-        predictions: record id -> triples; a record that is absent has none.
+        predictions: record id -> triples; a missing record has none.
     """
     totals: dict[str, np.ndarray] = {}
     for gold in golds:
         for predicate, counts in count_matches(gold, predictions.get(gold.id, [])).items():
             totals[predicate] = totals.get(predicate, np.zeros(3, int)) + counts
+    total = sum(totals.values(), np.zeros(3, int))
     return {
-        **precision_recall_f1(*sum(totals.values(), np.zeros(3, int))),
+        **precision_recall_f1(*total),
         "per_predicate": {name: precision_recall_f1(*totals[name]) for name in sorted(totals)},
     }
 
@@ -58,7 +60,7 @@ def tune_threshold(golds: Sequence[Example], candidates: Candidates) -> dict:
     """
     scores, hits, gold_count = [], [], 0
     for gold in golds:
-        best: dict[Triple, float] = {}
+        best: dict[Triple, float] = {}  # a file may have a triple twice: the higher one counts
         for triple, probability in candidates.get(gold.id, []):
             best[triple] = max(probability, best.get(triple, probability))
         true, found = keep_annotated(gold, gold.triples), keep_annotated(gold, best)

@@ -31,7 +31,7 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str], progress: str = "") -> It
 def encode_sources(
     tokenizer: Tokenizer, texts: Sequence[str], settings: Settings
 ) -> list[np.ndarray]:
-    """Return the tokens of each source, special tokens included; long sources lose their end."""
+    """Return the tokens of each source with special tokens; long sources are cut at the end."""
     if settings.model == "pretrained":
         # Not `writers_table`: extras/cache notes the names of the settings that are read here, and
         # must see `writers`.
@@ -39,10 +39,10 @@ def encode_sources(
         encode_prompts = need("writers", "files").encode_prompts
         return encode_prompts(tokenizer, texts, table, settings.max_length)
     # The special tokens of an empty text, such as [CLS] [SEP]: the first half goes before a source,
-    # the rest behind.
-    frame = tokenizer.encode("").ids
-    before, after = frame[: len(frame) // 2], frame[len(frame) // 2 :]
-    room = settings.max_length - len(frame)
+    # the rest after it.
+    special = tokenizer.encode("").ids
+    before, after = special[: len(special) // 2], special[len(special) // 2 :]
+    room = settings.max_length - len(special)
     return [
         np.array([*before, *ids[:room], *after], np.int32)
         for ids in encode(tokenizer, texts, "encode sources")
@@ -86,10 +86,10 @@ class SourceGenerator(DataGenerator):
         return {**batch, "draws": np.stack(draws)}
 
     def draw_numbers(self, identity: Id) -> np.ndarray:
-        """Return the random numbers `[samples * target_length]` in [0, 1) of sampling a record.
+        """Return the random numbers `[samples * target_length]` in [0, 1) for sampling a record.
 
-        They depend only on the seed and the record's id, not on other records. More samples leave
-        the first ones as they are.
+        They depend only on the seed and the record's id, not on other records. With more samples
+        the first ones stay the same.
         """
         random = np.random.default_rng([self.seed, zlib.crc32(str(identity).encode())])
         count = self.settings.generation.drawn * self.settings.target_length
@@ -97,13 +97,15 @@ class SourceGenerator(DataGenerator):
 
 
 class PairGenerator(DataGenerator):
-    """Batches of sources with one target each: every target of a record is an example.
+    """Batches of sources with one target each: a record with two targets gives two rows.
 
-    Each target has the whole weight of its record, unless the record has `shares`. Source and
-    target are padded separately, so the head, which scores the whole vocabulary, reads only the
-    targets. The bucket of a pair depends on the tokens of both together.
+    Each target has the whole weight of its record, unless extras/distillation gives it a share.
+    Source and target are arrays of their own, so logits, over the whole vocabulary, are computed
+    for targets only. The bucket of a row depends on the tokens of both together.
 
-    Args: as in `SourceGenerator`, and `tokens`, those that begin and end a target.
+    `examples` are records; row n belongs to the record `examples[record_of[n]]`.
+
+    Args: those of `SourceGenerator`, and `tokens`, which begin and end a target.
     """
 
     of_items = ("sources", "targets")  # have one entry for each row, for extras/cache
@@ -134,39 +136,23 @@ class PairGenerator(DataGenerator):
         self.measure()
 
     def measure(self) -> None:
-        """Compute the padded lengths of sources and targets of each bucket."""
-        # No two boundaries may be one apart: `block_lengths` says why.
-        self.boundaries = np.setdiff1d(self.boundaries, self.boundaries - 1)
+        """Set `padded_lengths` `[buckets, 2]`: those of sources and of targets in each bucket."""
         bucket_of = np.searchsorted(self.boundaries, self.lengths)
         buckets = range(len(self.boundaries))
         longest = [self.sizes[bucket_of == bucket].max(axis=0) for bucket in buckets]
         # Examples left over in a bucket join the next one, which must have room for them.
-        self.shapes = np.maximum.accumulate(longest)
-
-    def block_lengths(self, length: int) -> tuple[int, int]:
-        """Return the padded lengths of sources and targets in the bucket of a boundary.
-
-        `length` is a boundary, because `plan` rounds up to one. Only `BatchPlan.signature`
-        (core/fast/batch_plan.py) asks for a boundary + 1, to see which axes of a batch grow: then
-        both lengths are one longer. So boundary + 1 must not be a boundary itself.
-
-        Worked example: with boundaries [20, 40] and shapes [[12, 8], [30, 12]], length 40 is
-        bucket 1 and gives (30, 12); length 41 gives (31, 13).
-        """
-        bucket = np.searchsorted(self.boundaries, length, side="right") - 1
-        beyond = length - self.boundaries[bucket]
-        source, target = self.shapes[bucket] + beyond
-        return int(source), int(target)
+        self.padded_lengths = np.maximum.accumulate(longest)
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
-        source_length, target_length = self.block_lengths(length)
+        bucket = np.searchsorted(self.boundaries, length)
+        source_length, target_length = self.padded_lengths[bucket].tolist()
         sources = [self.sources[position] for position in positions]
         targets = [self.targets[position] for position in positions]
-        # A target [a, b, end] has the ids [begin, a, b] and the labels [a, b, end].
-        begun = [np.array([self.begin, *target], np.int32) for target in targets]
+        # A target [a, b, end] is read as [begin, a, b]; its labels are [a, b, end].
+        read = [np.array([self.begin, *target[:-1]], np.int32) for target in targets]
         return {
             **source_block(sources, source_length, self.encoder_inputs),
-            "target_ids": pad(begun, target_length + 1)[:, :-1],
+            "target_ids": pad(read, target_length),
             "target_labels": pad(targets, target_length, NO_TOKEN),
         }
 
@@ -178,9 +164,9 @@ class PairGenerator(DataGenerator):
     def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
         return read_examples(project_path(path), labelled, self.settings)
 
-    def loss_divisor(self, batch: Batch, real: int) -> int:
-        """Return the number of target tokens: the loss of an example is a sum over its tokens."""
-        return int(np.sum(batch["target_labels"][:real] != NO_TOKEN))
+    def loss_divisor(self, batch: Batch, real_rows: int) -> int:
+        """Return the number of target tokens: the loss of a row is a sum over its tokens."""
+        return int(np.sum(batch["target_labels"][:real_rows] != NO_TOKEN))  # filler comes last
 
 
 def pack_pairs(pairs: PairGenerator, settings: Settings) -> DataGenerator:

@@ -1,4 +1,4 @@
-"""Score texts that were written, and show some of them next to gold."""
+"""Score generated texts, and show some of them next to their targets."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -27,7 +27,7 @@ def evaluate(
     settings: Settings,
     shown: int = 0,
 ) -> Evaluation:
-    """Score the texts that were written for the examples of a file.
+    """Score the texts that were generated for the examples of a file.
 
     Args:
         examples: gold; they were read from `path`.
@@ -50,7 +50,7 @@ def evaluate(
 
 
 class TextScorer(DevScorer):
-    """Scores the texts that the current weights of a training write.
+    """Scores the texts that are generated with the current weights of a training.
 
     Args:
         predictor: of a `Writer`.
@@ -73,7 +73,7 @@ class TextScorer(DevScorer):
             self.perplexity = PerplexityScorer(predictor.models[0].models, predictor.strategy)
 
     def score(self, batches: SourceGenerator, tuned: dict | None = None) -> Evaluation:
-        """Score the texts for some batches; `tuned` is not used: texts have no threshold."""
+        """Score the texts for some batches; `tuned`, a threshold, is not used: texts have none."""
         settings, path = self.settings, project_path(self.settings.dev_file)
         written = predict_texts(self.predictor, batches, self.tokenizer)
         evaluation = evaluate(batches.examples, written, path, settings, settings.shown_examples)

@@ -1,7 +1,8 @@
 """BLEU, chrF, ROUGE-L and exact match, against all targets of a record at once.
 
-BLEU and chrF are sacrebleu's, from 0 to 100, the numbers that its command line prints. ROUGE-L and
-exact match are means over records, from 0 to 1.
+BLEU and chrF are from 0 to 100, the numbers that sacrebleu's command line prints: sacrebleu counts
+the n-grams of each record, and `bleu_score` computes BLEU from their sums, as compare.py needs it.
+ROUGE-L and exact match are means over records, from 0 to 1.
 """
 
 from collections.abc import Sequence
@@ -22,8 +23,8 @@ from task.settings import Settings
 class RecordScore:
     """Numbers of one record from which the scores of a file are computed.
 
-    `statistics` are BLEU's: length of the prediction, of the target nearest in length, and matches
-    and totals of 1-grams to 4-grams. Their sums over records give the BLEU of these records.
+    `statistics` are BLEU's: length of the prediction, length of the target nearest to it, then
+    matches and totals of 1-grams to 4-grams. Their sums over records give the BLEU of the file.
     """
 
     exact_match: int
@@ -37,7 +38,7 @@ def score_records(
     """Score each record.
 
     ROUGE-L is the F1 of the longest common subsequence with the most similar target. A prediction
-    is an exact match if it equals one of the targets, ignoring differences of white space.
+    is an exact match if it equals one of the targets, but for white space. ROUGE ignores case.
 
     Args:
         examples: gold.
@@ -49,7 +50,7 @@ def score_records(
     scores = []
     for example in examples:
         text = predictions[example.id]
-        found = bleu.corpus_score([text], [[target] for target in example.targets])
+        counts = bleu.corpus_score([text], [[target] for target in example.targets])
         exact = normal_form(text, settings) in {
             normal_form(target, settings) for target in example.targets
         }
@@ -58,7 +59,7 @@ def score_records(
             RecordScore(
                 int(exact),
                 round(similar, 6),
-                (found.sys_len, found.ref_len, *found.counts, *found.totals),
+                (counts.sys_len, counts.ref_len, *counts.counts, *counts.totals),
             )
         )
     return scores
@@ -84,7 +85,7 @@ def score(
         records: from `score_records`.
         settings: `lowercase_scores`.
     """
-    # sacrebleu wants the first targets of all records, then the second ones; None: there is none.
+    # sacrebleu wants the first targets of all records, then the second ones; None if there is none.
     streams: list = [list(n) for n in zip_longest(*(example.targets for example in examples))]
     chrf = CHRF(lowercase=settings.lowercase_scores)
     texts = [predictions[example.id] for example in examples]

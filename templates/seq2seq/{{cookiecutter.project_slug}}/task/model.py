@@ -8,7 +8,7 @@ https://arxiv.org/abs/1905.03197.
 `encoder_decoder`: any encoder, and a new Transformer decoder. Source: Vaswani et al. 2017,
 https://arxiv.org/abs/1706.03762.
 
-`pretrained`: the model that `encoder` names writes, unchanged; needs extras/writers.
+`pretrained`: the pretrained model that `encoder` names, as it is; needs extras/writers.
 """
 
 from typing import Any
@@ -41,9 +41,9 @@ def find_positions(mask: tf.Tensor) -> tf.Tensor:
 class PrefixLanguageModel(keras.layers.Layer):
     """The layers of a BERT under the prefix mask: they read a source and write a target.
 
-    The encoder has positions for both: task/loading.py sees to that. generation/layers.py computes
-    the same token by token, for the cache of generation: if you change this, change that too, or
-    set `cache = false`.
+    The encoder has positions for both: task/loading.py makes sure of it. generation/layers.py
+    computes the same token by token, for the cache of generation: if you change this, change that
+    too, or set `cache = false`.
 
     Args:
         encoder: the BERT; its token embedding scores the next token, too.
@@ -60,14 +60,14 @@ class PrefixLanguageModel(keras.layers.Layer):
         self.built = True
 
     def call(self, token_ids, segment_ids, padding_mask, target_ids, training=None) -> tf.Tensor:
-        """Return the logits `[batch, target, vocabulary]` of target tokens, given those before.
+        """Return the logits `[batch, target, vocabulary]` of each target token, given those before.
 
         Worked example: a source and a target, of which only the target has logits.
 
-            tokens     [CLS] a [SEP] [PAD]  [CLS] x
-            segments       0 0     0     0      1 1
-            mask           1 1     1     0      1 1
-            positions      0 1     2     2      3 4
+            tokens     [CLS]  a  [SEP] [PAD] | [CLS]  x     here [CLS] begins a target
+            segments     0    0    0     0   |   1    1
+            mask         1    1    1     0   |   1    1
+            positions    0    1    2     2   |   3    4
 
         Args:
             token_ids: of the source `[batch, source]`, as are the next two.
@@ -76,7 +76,8 @@ class PrefixLanguageModel(keras.layers.Layer):
             target_ids: `[batch, target]`, shifted by one: the begin token comes first.
             training: whether dropout is on.
         """
-        ones = ops.ones_like(target_ids)  # target padding is last: no target token sees it
+        # Targets are segment 1. Their padding is last, so no token sees it: its mask is 1 as well.
+        ones = ops.ones_like(target_ids)
         mask = ops.concatenate([padding_mask, ones], axis=1)
         segments = ops.concatenate([segment_ids, ones], axis=1)
         hidden = self.embed(
@@ -100,9 +101,7 @@ class PrefixLanguageModel(keras.layers.Layer):
         """Return the logits of hidden states `[..., width]`."""
         return self.encoder.token_embedding(self.head_norm(self.head_dense(hidden)), reverse=True)
 
-    def compute_output_spec(
-        self, token_ids, segment_ids, padding_mask, target_ids, training=None
-    ) -> keras.KerasTensor:
+    def compute_output_spec(self, *, target_ids, **others) -> keras.KerasTensor:
         shape = (*target_ids.shape, self.encoder.vocabulary_size)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
@@ -140,7 +139,7 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     training = TrainingModel(
         {**inputs, "target_labels": labels}, {"token_loss": loss}, name="training"
     )
-    compared = (Logits(logits, "softmax", labels="target_labels"),)  # read by R-Drop and the like
+    compared = (Logits(logits, "softmax", labels="target_labels"),)  # for extras/regularization
     return Models(training, inference, encoder, compared)
 
 
@@ -155,8 +154,8 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
     own = {tensor.name: inputs[tensor.name] for tensor in encoder.inputs}
     source_hidden = hidden_states(encoder, own)
     width = source_hidden.shape[-1]
-    # The order of these lines decides the initial weights. KerasHub clones the first initializer
-    # for each kernel, with a new seed.
+    # Three, because one would draw the same numbers for all; their order decides the initial
+    # weights. KerasHub clones the first for each kernel, with a new seed.
     kernel_initializer = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
     token_initializer = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
     position_initializer = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
@@ -168,7 +167,7 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
     )
     tokens = embedding(inputs["target_ids"])
     if encoder.token_embedding.output_dim == width:
-        # It starts as the encoder's; then each learns by itself.
+        # Both start with the encoder's values, and are trained separately.
         embedding.embeddings.assign(encoder.token_embedding.embeddings)
     places = keras_hub.layers.PositionEmbedding(
         settings.target_length, initializer=position_initializer, name="target_positions"
@@ -177,7 +176,7 @@ def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> ke
     hidden = keras.layers.LayerNormalization(epsilon=1e-12, name="target_norm")(hidden)
     hidden = keras.layers.Dropout(settings.dropout, name="target_dropout")(hidden)
     for number in range(settings.decoder_layers):
-        hidden = keras_hub.layers.TransformerDecoder(
+        hidden = keras_hub.layers.TransformerDecoder(  # its mask is causal
             4 * width,
             num_heads=max(1, width // ATTENTION_HEAD_SIZE),
             dropout=settings.dropout,

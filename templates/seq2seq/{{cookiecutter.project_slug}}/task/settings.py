@@ -10,20 +10,23 @@ from generation.settings import GenerationTable
 
 
 class Settings(RecordSettings):
-    """The settings of core, those of models and scores, and the table of generation."""
+    """The settings of all tasks (core/base/settings.py), and those of models, scores and search."""
 
     task: ClassVar[str] = "Seq2seq"
 
     # model
     model: Literal["unilm", "encoder_decoder", "pretrained"] = Field(
-        "unilm", description="the encoder writes; a new decoder writes; a pretrained model writes"
+        "unilm",
+        description="who writes. unilm: the encoder; encoder_decoder: a new decoder",
     )
     decoder_layers: int = Field(2, ge=1, description="layers of the decoder of encoder_decoder")
     target_length: int = Field(64, ge=2, description="tokens of a target, its end included")
     keep_tokens: Literal["all", "used"] = Field(
         "all", description="used: keep only tokens of the training file; a faster head"
     )
-    label_smoothing: float = Field(0.1, ge=0, lt=1, description="probability shared by all tokens")
+    label_smoothing: float = Field(
+        0.1, ge=0, lt=1, description="probability spread over all tokens"
+    )
 
     # scores
     metric: Literal["bleu", "exact_match", "rouge_l"] = Field(

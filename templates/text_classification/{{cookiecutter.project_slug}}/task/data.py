@@ -16,7 +16,6 @@ from task.records import Example, Labels, check_kind, read_examples
 from task.settings import Settings
 
 TEXTS_AT_ONCE = 1024
-TEXT_OF = ("text_a_", "text_b_")  # inputs of a model that encodes each text of a pair separately
 
 
 def encode_examples(
@@ -25,22 +24,23 @@ def encode_examples(
     max_length: int,
     keep: Callable[[Encoding], Any] = lambda encoding: encoding,
 ) -> list[Any]:
-    """Encode each text or pair with its special tokens; return what `keep` takes of it.
+    """Encode each text or pair with its special tokens; return what `keep` returns for it.
 
-    Texts longer than `max_length` are cut at the end; of a pair, token by token from whichever is
-    longer. `overflowing` of an encoding then holds what was cut off.
+    Texts longer than `max_length` are cut at the end; in a pair, tokens are removed one by one from
+    the longer text. `overflowing` of an encoding then holds what was cut off.
 
     Args:
         tokenizer: of the encoder.
         examples: from `read_examples`.
         max_length: tokens, special ones included.
-        keep: takes from an encoding what is needed; a whole one takes 15 KB. It has no offsets.
+        keep: called at once with each encoding, since all of one takes 15 KB. It has no offsets.
 
     Raises:
         InputError: pairs, but the tokenizer puts no special token between two texts.
     """
-    single, pair = (tokenizer.num_special_tokens_to_add(is_pair) for is_pair in (False, True))
-    if single >= pair and any(example.text_b is not None for example in examples):
+    # [CLS] a [SEP] has two special tokens, [CLS] a [SEP] b [SEP] three.
+    in_text, in_pair = map(tokenizer.num_special_tokens_to_add, (False, True))
+    if in_text >= in_pair and any(example.text_b is not None for example in examples):
         raise InputError(
             "the tokenizer of this encoder puts nothing between two texts: name the same model as "
             "hf://owner/model, whose tokenizer.json does."
@@ -49,7 +49,7 @@ def encode_examples(
     tokenizer.enable_truncation(max_length, strategy="longest_first")
     kept: list[Any] = []
     encode = tokenizer.encode_batch_fast
-    if any(example.context for example in examples):
+    if any(example.context for example in examples):  # texts to read before the others
         encode = need("competition", "segments").Segments(tokenizer, max_length)
     for start in tqdm(range(0, len(examples), TEXTS_AT_ONCE), "encode", leave=False, disable=None):
         texts = [example.texts for example in examples[start : start + TEXTS_AT_ONCE]]
@@ -59,7 +59,7 @@ def encode_examples(
 
 
 class ExampleGenerator(DataGenerator):
-    """Batches of texts or pairs, with their labels unless they are to be predicted.
+    """Batches of texts or pairs, each a row, with their labels if `with_labels` is true.
 
     Args:
         examples: from `read_examples`.
@@ -85,49 +85,31 @@ class ExampleGenerator(DataGenerator):
         with_labels: bool = True,
     ) -> None:
         self.examples, self.labels, self.settings = list(examples), labels, settings
-        found: dict[str, Sequence[np.ndarray]] = {}  # name of an input -> arrays of all examples
-        if separate := [name for name in inputs if name.startswith(TEXT_OF)]:
-            encode = need("retrieval", "text_inputs").pair_inputs
-            texts = [example.texts for example in self.examples]
-            found |= encode(tokenizer, texts, separate, settings.max_length)
-        if others := [name for name in inputs if name not in found]:
-            keep = functools.partial(token_arrays, names=others)
-            rows = encode_examples(tokenizer, self.examples, settings.max_length, keep)
-            found |= {name: [row[n] for row in rows] for n, name in enumerate(others)}
-        self.names = list(found)
-        self.arrays = list(zip(*found.values(), strict=True))  # [example][input]
-        self.sizes = np.array([[len(array) for array in row] for row in self.arrays])
+        self.inputs = list(inputs)
+        self.arrays = self.encode(tokenizer)  # [example][input]
+        # [examples, labels]: 0 or 1, or the probability of a label
         self.targets = labels.targets(self.examples) if with_labels else None
-        super().__init__(self.sizes.max(axis=1), batch_size, settings.buckets, settings.seed)
+        lengths = [max(map(len, arrays)) for arrays in self.arrays]
+        super().__init__(lengths, batch_size, settings.buckets, settings.seed)
         self.measure()
 
-    def measure(self) -> None:
-        """Compute `widths`: of each input, length of a bucket -> its padded length.
-
-        They differ from the bucket's only where extras/retrieval encodes texts separately.
-        """
-        self.widths = [
-            {int(length): sizes[self.lengths <= length].max() for length in self.boundaries}
-            for sizes in self.sizes.T  # of one input
-        ]
+    def encode(self, tokenizer: Tokenizer) -> list[list[np.ndarray]]:
+        """Return the arrays `[length]` of each example, in the order of `inputs`."""
+        keep = functools.partial(token_arrays, names=self.inputs)
+        return encode_examples(tokenizer, self.examples, self.settings.max_length, keep)
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
-        if self.fits_batch:  # prediction: each input is padded to its longest in this batch
-            # 0, or 1 where `signature` (core/fast/batch_plan.py) makes a batch one token longer, to
-            # see which axes grow.
-            more = length - self.lengths[positions].max()
-            widths = self.sizes[positions].max(axis=0) + more
-        else:
-            widths = [known.get(length, length) for known in self.widths]
-        columns = zip(*(self.arrays[position] for position in positions), strict=True)
-        batch = {}
-        for name, arrays, width in zip(self.names, columns, widths, strict=True):
-            batch[name] = pad(arrays, width)
+        rows = [self.arrays[position] for position in positions]
+        batch = {
+            name: pad([arrays[number] for arrays in rows], length)
+            for number, name in enumerate(self.inputs)
+        }
         if self.targets is not None:
             batch["targets"] = self.targets[positions]
         return batch
 
     def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
+        """Read a further file of the same kind, for extras."""
         examples = read_examples(project_path(path), labelled, self.settings)
         check_kind(examples, self.labels, path, labelled)
         return examples

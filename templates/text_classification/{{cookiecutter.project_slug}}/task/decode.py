@@ -15,9 +15,9 @@ from task.records import Example, Labels
 # The outputs of the model for a whole file: id of a record -> its probabilities `[labels]`, or its
 # numbers, in the order of `Labels.names`.
 Candidates = dict[Id, np.ndarray]
-# The precision of float32: scores are computed from the numbers that files hold.
+# Of probabilities, as files hold them: scores that are computed from a file are the same.
 DIGITS = 7
-# One for all labels, or one for each by its name; of numbers the cuts between grades.
+# One for all labels, or label -> its own; for numbers the cuts between grades.
 Threshold = float | dict
 
 
@@ -43,8 +43,8 @@ def predict_probabilities(
         return rows
 
     rows = predict(generator)
-    table = getattr(generator.settings, "competition", None)
-    if table and table.swap_prediction:
+    competition = getattr(generator.settings, "competition", None)  # a table of config.toml
+    if competition and competition.swap_prediction:
         rows = need("competition", "swapping").average_orders(rows, generator, predict)
     return make_candidates(generator.examples, rows, generator.labels)
 
@@ -52,7 +52,7 @@ def predict_probabilities(
 def make_candidates(
     examples: Sequence[Example], probabilities: np.ndarray, labels: Labels
 ) -> Candidates:
-    """Return record id -> its row of `[examples, labels]`, rounded as the files hold it.
+    """Return record id -> its row of `[examples, labels]`, rounded as in the files.
 
     Raises:
         InputError: a number is not finite.
@@ -60,7 +60,7 @@ def make_candidates(
     broken = np.flatnonzero(~np.isfinite(probabilities).all(axis=1))
     if len(broken):
         raise InputError(
-            f"what is predicted for record {examples[broken[0]].id!r} is not finite: predict with "
+            f"the prediction for record {examples[broken[0]].id!r} is not finite: predict with "
             "devices.precision = float32 in the config.toml of this project, or train again."
         )
     rows = labels.consistent(probabilities).tolist()
@@ -78,14 +78,14 @@ def choose_labels(
 ) -> tuple[str, ...]:
     """Return the labels of one record.
 
-    Several labels: all whose probability is above the threshold, which may be none. Two labels of
-    which one is positive: that one if its probability is above the threshold, else the other.
-    Otherwise the most likely label, the first by name of equally likely ones.
+    Several labels: all whose probability is above the threshold, which may be none. Two labels, one
+    of them positive: the positive one if its probability is above the threshold, else the other.
+    Otherwise the most likely label; on a tie, the first by name.
 
     Args:
         probabilities: `[labels]`.
         labels: from `collect_targets`.
-        threshold: from 0 to 1.
+        threshold: from 0 to 1, or label -> threshold, in the order of `labels.names`.
     """
     if labels.several:
         each = np.array([*threshold.values()]) if isinstance(threshold, dict) else threshold

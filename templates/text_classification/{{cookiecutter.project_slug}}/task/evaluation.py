@@ -40,9 +40,9 @@ def evaluate(
         examples: gold; they were read from `path`.
         candidates: from `predict_probabilities`.
         labels: from `collect_targets`.
-        settings: with the table of extras/competition they ask for further scores.
-        threshold: labels that have one must be above it. None: the best one for these examples, as
-            in training: each epoch tunes it on dev, and scores.json keeps that of the best epoch.
+        settings: their table of extras/competition may ask for more scores.
+        threshold: labels that have one must be above it. None: tune it on these examples, as
+            training does on dev after each epoch; scores.json keeps that of the best epoch.
         shown: how many examples to show as text.
     """
     if labels.are_numbers:
@@ -51,7 +51,7 @@ def evaluate(
     competition = None
     if getattr(settings, "competition", None):
         competition = need("competition", "label_scores")
-        if threshold is None:  # it stays None, unless the settings ask for other thresholds
+        if threshold is None:  # None again, unless the settings ask for other thresholds
             threshold = competition.tune_thresholds(examples, candidates, labels, settings)
     if threshold is None:
         threshold = tune_threshold(examples, candidates, labels)

@@ -16,10 +16,10 @@ OWN_METRICS = ("accuracy", "macro_f1", "micro_f1", "matthews", "f1", *RANKING_ME
 
 
 def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> str:
-    """Return the score that decides; `auto` becomes the one that such data is usually scored by.
+    """Return the name of the score that chooses the best epoch.
 
-    That is MAP of rankings, micro F1 of several labels a record, F1 of a positive label, and else
-    accuracy; of numbers RMSE. Of errors the negative decides: `log_loss` becomes `neg_log_loss`.
+    `auto` becomes MAP for rankings, micro F1 for several labels a record, F1 with a positive label,
+    RMSE for numbers, and else accuracy. Errors are negated: `log_loss` becomes `neg_log_loss`.
 
     Args:
         metric: the setting.
@@ -29,6 +29,7 @@ def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> s
     Raises:
         InputError: the data has no such score.
     """
+    # A group is a query whose candidates are ranked.
     ranked = examples[0].group is not None and labels.positive is not None
     if labels.are_numbers:
         choose = need("competition", "number_evaluation").choose_number_metric
@@ -61,12 +62,12 @@ def count_matches(
         predictions: the predicted labels of each.
         names: of all labels that occur in either.
     """
-    number = {name: index for index, name in enumerate(names)}
+    number_of = {name: number for number, name in enumerate(names)}
     counts = np.zeros((len(golds), len(names), 3), np.int32)
     for row, gold, predicted in zip(counts, golds, predictions, strict=True):
-        row[[number[name] for name in set(gold) & set(predicted)], 0] = 1
-        row[[number[name] for name in predicted], 1] = 1
-        row[[number[name] for name in gold], 2] = 1
+        row[[number_of[name] for name in set(gold) & set(predicted)], 0] = 1
+        row[[number_of[name] for name in predicted], 1] = 1
+        row[[number_of[name] for name in gold], 2] = 1
     return counts
 
 
@@ -92,7 +93,7 @@ def score(
     positive_scores: np.ndarray | None,
     labels: Labels,
 ) -> dict:
-    """Return the scores that such data has; extras/competition adds its own.
+    """Return the scores that apply to these data; extras/competition adds its own.
 
     Args:
         examples: gold.

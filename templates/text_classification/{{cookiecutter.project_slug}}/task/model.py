@@ -1,8 +1,8 @@
 """An encoder, a pooling of its hidden states to one vector, and a dense layer of logits.
 
 With pooling "compare" the vector of a pair is the mean of all tokens, followed by the means u, v of
-both texts, |u - v| and u v. Here each token has already read both texts. Source: Conneau et al.
-2017, https://arxiv.org/abs/1705.02364.
+both texts, |u - v| and u v. Unlike in the paper, the encoder has read both texts together. Source:
+Conneau et al. 2017, https://arxiv.org/abs/1705.02364.
 
 With `dropout_samples` a step applies several dropout masks to the vector and learns from the mean
 of their losses. The encoder, which takes nearly all of the time, runs only once. Source: Inoue
@@ -46,10 +46,10 @@ class MaskedMean(keras.layers.Layer):
 
 
 class LabelLoss(keras.layers.Layer):
-    """What both losses share; the output is the loss `[batch]`, in float32.
+    """The base of `SoftmaxLoss` and `SigmoidLoss`; the output is the loss `[batch]`, in float32.
 
     Args:
-        weights: of the labels; None: all weigh 1. See the subclasses.
+        weights: of the labels, see the subclasses; None: 1 for all.
         smoothing: share of the target that is spread evenly over all labels.
     """
 
@@ -70,7 +70,7 @@ class LabelLoss(keras.layers.Layer):
 class SoftmaxLoss(LabelLoss):
     """Cross-entropy of one label out of several.
 
-    The target is smoothing / labels for every label, plus 1 - smoothing for the right one.
+    The target is smoothing / number of labels for each label, plus 1 - smoothing for the right one.
     `weights` holds one number for each label.
     """
 
@@ -88,8 +88,8 @@ class SoftmaxLoss(LabelLoss):
 class SigmoidLoss(LabelLoss):
     """Sum of the binary cross-entropies of any number of labels.
 
-    The targets 0 and 1 become smoothing / 2 and 1 - smoothing / 2. `weights` `[labels, 2]` are
-    those of the examples without and with each label.
+    The targets 0 and 1 become smoothing / 2 and 1 - smoothing / 2. `weights` `[labels, 2]` are the
+    weight of a label where it is absent, and its weight where it is present.
     """
 
     def call(self, logits: Tensor, targets: Tensor) -> Tensor:
@@ -112,13 +112,13 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
         labels: from `collect_targets`.
         settings: `pooling`, `dropout`, `dropout_samples`, `class_weights`, `label_smoothing`.
     """
-    # An extra may build other models, as extras/retrieval does.
+    # None, unless an extra builds other models, as extras/retrieval does.
     if models := ask("build_models", encoder, labels, settings):
         return models
     inputs, pooled = read_texts(encoder, labels, settings)
     dropout = keras.layers.Dropout(settings.dropout, name="pooled_dropout")
-    # Keras names an output after its layer, and this one is called label_loss: that layer is the
-    # loss itself, or the `Average` over several samples.
+    # `fit` prints the loss by the name of the layer that returns it, here label_loss: the loss
+    # itself, or the `Average` over several samples.
     name = "label_loss" if settings.dropout_samples == 1 else "sample_loss"
     head = make_head(labels, settings, name)
     to_logits = head.logits
@@ -148,12 +148,13 @@ def read_texts(
     if pooling == "auto":  # a decoder of extras/writers has the attribute `pooling`: "last"
         pooling = getattr(encoder, "pooling", "compare" if labels.pairs else "mean")
     if pooling == "compare":
+        # Added after `hidden_states`: the encoder does not read it.
         inputs["text_numbers"] = keras.Input((None,), dtype="int32", name="text_numbers")
     return inputs, pool(hidden, inputs, pooling)
 
 
 class Head(NamedTuple):
-    """The layers on top of the pooled text, and the kind of `Logits` for R-Drop; empty: none."""
+    """The layers on top of the pooled text, and the kind of `Logits` for R-Drop, or ""."""
 
     logits: keras.layers.Layer
     prediction: keras.layers.Layer
@@ -171,13 +172,13 @@ def make_head(labels: Labels, settings: Settings, name: str) -> Head:
     """
     if labels.are_numbers:
         return Head(*need("competition", "heads").number_layers(labels, name))
-    kind, loss = ("sigmoid", SigmoidLoss) if labels.several else ("softmax", SoftmaxLoss)
+    kind, loss_class = ("sigmoid", SigmoidLoss) if labels.several else ("softmax", SoftmaxLoss)
     weights = find_class_weights(labels, settings.class_weights)
     return Head(
         # In float32, like the losses: bfloat16 loses small differences of large logits.
         keras.layers.Dense(len(labels.names), dtype="float32", name="logits"),
         keras.layers.Activation(kind, dtype="float32", name="probabilities"),
-        loss(weights, settings.label_smoothing, dtype="float32", name=name),
+        loss_class(weights, settings.label_smoothing, dtype="float32", name=name),
         kind,
     )
 
@@ -189,9 +190,8 @@ def pool(hidden: Tensor, inputs: dict[str, Tensor], pooling: str) -> Tensor:
     mask = inputs["padding_mask"]
     if pooling == "attention":
         return need("competition", "pooling").AttentionPooling(name="attention")(hidden, mask)
-    if pooling == "last":  # the mean of one token, the last that is not padding
-        counts = ops.cumsum(mask, axis=1)
-        mask = mask * ops.cast(ops.equal(counts, counts[:, -1:]), mask.dtype)
+    if pooling == "last":  # the mean of one token: the last that is not padding, which comes after
+        mask = mask - ops.pad(mask[:, 1:], ((0, 0), (0, 1)))
     mean = MaskedMean(name="mean")(hidden, mask)
     if pooling in ("mean", "last"):
         return mean

@@ -12,7 +12,7 @@ FLOOR = "floor"
 
 
 class Settings(RecordSettings):
-    """The settings of core, and those of the classifier."""
+    """The settings of all tasks, such as `epochs` (core/base/settings.py), and of classifiers."""
 
     task: ClassVar[str] = "Text classification"
     free_settings: ClassVar[tuple[str, ...]] = ("floor",)
@@ -21,12 +21,12 @@ class Settings(RecordSettings):
         "labels", description="number: one or several for each record, with extras/competition"
     )
     pooling: Literal["auto", "cls", "mean", "compare", "last", "attention"] = Field(
-        "auto", description="auto: last for decoders, compare (means of both) for pairs, or mean"
+        "auto", description="auto: last for decoders, compare (means of both) for pairs, else mean"
     )
-    dropout_samples: int = Field(1, ge=1, description="dropout masks before the logits in a step")
+    dropout_samples: int = Field(1, ge=1, description="number of dropout masks in a step")
     class_weights: str = Field(
         "none",
-        description="weights of labels in the loss: none, balanced (rare ones more), or each",
+        description="weights of labels in the loss: none, balanced (rare ones weigh more), or each",
     )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the target on all labels")
     positive_label: str = Field(
@@ -42,12 +42,12 @@ class Settings(RecordSettings):
     @field_validator("class_weights", mode="before")
     @classmethod
     def check_class_weights(cls, given: Any) -> str:
-        """Return `balanced`, `none` or the weights by label, as JSON; ValueError: it is neither."""
+        """Return `balanced`, `none` or the weights by label, as JSON; else raise ValueError."""
         return read_class_weights(given)
 
     @property
     def label_weights(self) -> dict[str, float]:
-        """The weights in `class_weights` by label; empty: it is a word."""
+        """The weights in `class_weights` by label; empty for `none` and `balanced`."""
         return json.loads(self.class_weights) if self.class_weights.startswith("{") else {}
 
     @field_validator("run_name")
