@@ -246,7 +246,9 @@ def test_shapes_are_static(generator):
         assert batch["target_ids"].shape == batch["target_labels"].shape
     source = dataset.element_spec["token_ids"].shape
     target = dataset.element_spec["target_ids"].shape
-    assert (source[1] is None) == (target[1] is None) == (len(generator.boundaries) > 1)
+    for size, padded in zip((source[1], target[1]), generator.padded_lengths.T, strict=True):
+        assert size == (padded[0] if len({*padded.tolist()}) == 1 else None)
+    assert (source[1] is None) == (len(generator.boundaries) > 1)
 
 
 def test_weighted_losses_are_the_mean_over_tokens(generator):
