@@ -46,7 +46,7 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     entity = [run["entity"] for run in outputs]
     head = [run["head"] for run in outputs]
     tail = [run["tail"] for run in outputs]
-    predicates = head[0][-1].shape[1]  # the last part of a pointer has one entry for each head
+    predicates = max(part.shape[1] for part in head[0])  # a part that heads share has 1
     # `[batch, heads, spans]`. Even heads of the entity pointer are subjects, odd ones objects.
     spans = best_spans(entity, outputs[0]["mask"], MOST_SPANS)
     subject_scores, subject_first, subject_last = (part[:, 0::2] for part in spans)
