@@ -13,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+import keras
 import kubernetes_validate
 import pytest
 import tensorflow as tf
@@ -23,8 +24,10 @@ from projects import TEMPLATES, bake_project, cluster_environments, flags, run, 
 
 from core.base import workers
 from core.base.errors import InputError
+from core.fast.compiled_model import LossMeans
 from extras.cluster import cluster
 from extras.cluster import launch as launching
+from extras.parameter_server.server_loop import add_at_once
 
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 ALONE = {"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}
@@ -593,6 +596,28 @@ def served(tmp_path_factory):
     served = bake_project("text_classification", tmp_path_factory.mktemp("served"))
     shorten(served, {"train": 101, "dev": 12})
     return served
+
+
+def test_no_step_and_no_loss_is_lost_between_two_workers():
+    optimizer, means = keras.optimizers.SGD(0.0), LossMeans(["loss"])
+    weight = keras.Variable([0.0])
+    optimizer.build([weight])
+    add_at_once([optimizer.iterations, *means.variables])
+
+    @tf.function
+    def update() -> None:
+        optimizer.apply([tf.constant([1.0])], [weight])
+        means.update_state({"loss": tf.constant([3.0, 1.0])}, tf.constant([1.0, 1.0]))
+
+    writes = {
+        operation.type
+        for operation in update.get_concrete_function().graph.get_operations()
+        if "Assign" in operation.type
+    }
+    # None writes what was read before: another worker may have added meanwhile.
+    assert writes == {"AssignAddVariableOp", "AssignSubVariableOp"}
+    update()
+    assert (int(optimizer.iterations), float(means.result()["loss"])) == (1, 2.0)
 
 
 @pytest.mark.trains
