@@ -26,8 +26,8 @@ TRAINING = (
     *("core/step.py", "core/optimizer.py"),
 )
 ORDER = (*TRAINING, "task/decode.py")
-# The format of files, and prediction by saved runs: read by those who change them.
-APART = ("task/records.py", "task/loading.py", "task/prediction.py")
+# File formats, a decoder that few choose, prediction by saved runs: read by those who change them.
+APART = ("task/records.py", "task/loading.py", "task/decoder.py", "task/prediction.py")
 # What every project reads of core; of the rest only what its task imports.
 ALWAYS = ("core/batches.py", "core/step.py", "core/optimizer.py")
 IF_USED = ("core/windows.py", *LAYERS)

@@ -18,7 +18,7 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         peak: the highest learning rate.
         steps: updates of the whole training.
-        warm_up_steps: updates until the peak. Adam's first averages are of few gradients.
+        warm_up_steps: updates until the peak: at first Adam's averages rest on few gradients.
 
     Example:
 
@@ -34,7 +34,7 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         step = tf.cast(step, "float32") + 1.0
-        rise = step / max(self.warm_up_steps, 1)  # above 1 after warm-up
+        rise = step / max(self.warm_up_steps, 1)  # above 1 after warm-up, where `minimum` drops it
         done = (step - self.warm_up_steps) / (self.steps - self.warm_up_steps + 1)  # below 0 before
         return self.peak * tf.minimum(rise, self.fall(tf.clip_by_value(done, 0.0, 1.0)))
 
@@ -49,7 +49,7 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
 def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
     """Return the optimizer of a training: AdamW, unless an extra replaces it.
 
-    The gradient is summed over all replicas, then clipped. All weights decay, except biases and the
+    The gradient is summed over all replicas, then clipped. Weight decay leaves out biases and the
     scales of normalizations (`no_decay` in core/fast/adamw.py).
     """
     settings = training.settings
@@ -69,12 +69,12 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
 
 
 def rate_factors(settings, models: Models) -> dict[str, float]:
-    """Return path of a variable -> its learning rate divided by `learning_rate`.
+    """Return a dict: path of a variable -> its learning rate divided by `learning_rate`.
 
     With the rates 1e-4 of the encoder and 1e-3 of the head these are 1 and 10.
     """
-    # First the head's rate for all variables, then the encoder's for its own, then those of single
-    # layers. The optimizer multiplies its one schedule by these factors.
+    # Learning rates: first the head's for all variables, then the encoder's for its own, then those
+    # of single layers. The optimizer multiplies its one schedule by their quotients.
     rates = dict.fromkeys(paths_of(models.training), settings.head_learning_rate)
     rates |= dict.fromkeys(paths_of(models.encoder), settings.learning_rate)
     for name, rate in models.learning_rates.items():

@@ -24,8 +24,8 @@ class WindowGenerator(DataGenerator):
         labels: False for prediction.
     """
 
-    of_items = ("windows", "labels")  # attributes with an entry per window, for extras/cache
-    learns_unlabelled = True  # can also train without labels, for extras/regularization
+    of_items = ("windows", "labels")  # extras/cache keeps these: one entry for each window
+    learns_unlabelled = True  # extras/regularization may train on windows without labels
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class WindowGenerator(DataGenerator):
         raise NotImplementedError
 
     def encoder_batch(self, positions: np.ndarray, length: int) -> Batch:
-        """Return the encoder's inputs `[batch, length]`; `padding_mask` is 0 for padding."""
+        """Return the encoder's inputs `[batch, length]`; `padding_mask` is 0 at padding."""
         token_ids = [self.windows[position].token_ids for position in positions]
         arrays = {
             "token_ids": pad(token_ids, length),

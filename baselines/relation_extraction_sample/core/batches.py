@@ -13,13 +13,13 @@ class DataGenerator(BatchPlan):
     """Yield batches of encoded examples; a task makes the arrays of one batch in `make_batch`.
 
     Here an example is one row of a batch: a record, or a part of one. `BatchPlan.plan` returns
-    the positions and the padded length of each batch: a position is the number of an example.
-    `BatchPlan.fill` repeats examples, with weight 0, until the last batch is full.
+    the positions (numbers of examples, not of tokens) and the padded length of each batch.
+    `BatchPlan.fill` returns weights, too; examples of weight 0 fill up the last training batch.
 
     Args of `BatchPlan`, whose constructor this class inherits:
         lengths: tokens of each example, special tokens included.
-        batch_size: examples in a batch, over all replicas. The last batch of an epoch is filled
-            up with examples of `loss_weight` 0.
+        batch_size: examples in a batch, over all replicas. In prediction batches may have fewer,
+            and the length of their longest text.
         buckets: at most this many padded lengths; 1: all batches have one static shape.
         seed: order of the examples.
     """
@@ -45,12 +45,12 @@ class DataGenerator(BatchPlan):
             yield {**batch, "loss_weight": loss_weights.astype(np.float32)}
 
     def loss_divisor(self, batch: Batch, real_rows: int) -> int:
-        """Return what the summed loss is divided by: real rows; text generation: target tokens."""
+        """Return what the summed loss is divided by: real rows, unless a task counts otherwise."""
         return real_rows
 
 
 def pad(arrays: Sequence[np.ndarray], length: int, value: int = 0) -> np.ndarray:
-    """Return one array `[len(arrays), length, ...]` of arrays that differ in length."""
+    """Return one array `[len(arrays), length, ...]` from arrays of different lengths."""
     padded = np.full((len(arrays), length, *arrays[0].shape[1:]), value, arrays[0].dtype)
     for row, array in zip(padded, arrays, strict=True):
         row[: len(array)] = array

@@ -11,7 +11,7 @@ from core.exact.micro_batches import Gradients
 from core.fast.compiled_model import CompiledModel
 from core.fast.layer_programs import compiled_layers
 
-# Keys of a batch that are no inputs of the model: the weight of each example in the loss, and its
+# Keys of a batch that are not model inputs: the weight of each example in the loss, and its
 # row in the batch over all replicas, which seeds dropout.
 NOT_INPUTS = ("loss_weight", "row")
 
@@ -22,7 +22,7 @@ class TrainingModel(CompiledModel):
 
     The generator makes a `loss_weight` for each example: the weight of its record, divided by the
     number of examples or tokens in the whole batch, over all replicas. The loss is the sum of
-    losses * weights, so gradients are summed over replicas and micro-batches, not averaged.
+    losses * `loss_weight`, so gradients are summed over replicas and micro-batches, not averaged.
 
     `compile` (core/fast/compiled_model.py) sets three attributes: `batch_gradients`, a tf.function
     that sums `gradients` over micro-batches; `loss_means`, which `fit` prints; and `loss_scale`,
@@ -36,7 +36,7 @@ class TrainingModel(CompiledModel):
         self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, and clips
         counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # the printed mean is unweighted
         self.loss_means.update_state(losses, counted)
-        # Shape (1,): with several workers Keras averages the logs of replicas along this axis.
+        # Shape (1,): with several workers Keras averages over replicas and over this axis.
         return {name: mean[None] for name, mean in self.loss_means.result().items()}
 
     def gradients(self, batch: dict) -> Gradients:
@@ -71,9 +71,9 @@ def inputs_of(batch: dict) -> dict:
 
 @dataclass(frozen=True)
 class Models:
-    """What a task builds on an encoder: two models that share all layers of the second.
+    """What a task builds on an encoder: two models.
 
-    Training `training` trains `inference`.
+    `training` has all layers of `inference`, so fitting it trains both.
 
     Attributes:
         training: its outputs are losses `[batch]`.

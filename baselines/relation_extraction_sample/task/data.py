@@ -38,7 +38,7 @@ class TripleGenerator(WindowGenerator):
         return pointer_labels(example, window, self.predicates, self.entity_heads)
 
     def measure(self) -> None:
-        """Set `widths`: places for the pairs of a head, as many in all batches, at least 1."""
+        """Set `widths`: the most pairs that a head has in a window; batches are padded to it."""
         names = ("entity_labels", "head_labels", "tail_labels") if self.labels else ()
         self.widths = {
             name: max(1, *(label[name].shape[1] for label in self.labels)) for name in names
@@ -83,17 +83,17 @@ def pointer_labels(
         number = number_of.get(triple.predicate)
         if subject is None or object_ is None or number is None:
             continue  # number is None: a predicate that the training file does not have
-        subject_head = 0 if entity_heads == "shared" else 2 * number
-        spans[subject_head].append(subject)
-        spans[subject_head + 1].append(object_)
+        subjects = 0 if entity_heads == "shared" else 2 * number  # number of their head
+        spans[subjects].append(subject)
+        spans[subjects + 1].append(object_)
         head_links[number].append((subject[0], object_[0]))
         tail_links[number].append((subject[1], object_[1]))
-    named = example.annotated_predicates  # None: all
+    known = example.annotated_predicates  # None: all
     return {
         "entity_labels": pad_pairs(spans),
         "head_labels": pad_pairs(head_links),
         "tail_labels": pad_pairs(tail_links),
-        "annotated": np.array([named is None or name in named for name in predicates], np.float32),
+        "annotated": np.array([known is None or name in known for name in predicates], np.float32),
     }
 
 

@@ -64,7 +64,7 @@ class SparseMultilabelLoss(keras.layers.Layer):
     Source: Su 2020, https://kexue.fm/archives/7359; circle loss, https://arxiv.org/abs/2002.10857.
 
     True pairs are left out before the first sum. The usual sparse form, log(sum_all - sum_true),
-    subtracts two nearly equal numbers where a true pair scores high, and loses all digits.
+    subtracts two nearly equal numbers where a true pair scores high, and loses all precision.
 
     Example: of two tokens and one head, the pair (0, 1) is true.
     >>> scores = np.array([[[[-5.0, 5.0], [-5.0, -5.0]]]])
@@ -82,7 +82,7 @@ class SparseMultilabelLoss(keras.layers.Layer):
             head_weight: `[batch, heads]`, 0 for a head without annotation; None: 1 for all.
         """
         heads, length = labels.shape[1], ops.shape(scores)[-1]
-        # Each head of each example is a row: `[batch * heads, ...]`.
+        # Below, a row is one head of one example: `[batch * heads, ...]`.
         scores = ops.reshape(ops.cast(scores, "float32"), (-1, length, length))
         labels = ops.reshape(labels, (-1, ops.shape(labels)[2], 2))
         true_scores, false_scores = self.split_pairs(scores, labels)
@@ -110,6 +110,6 @@ class SparseMultilabelLoss(keras.layers.Layer):
 
 
 def cells_of(labels: tf.Tensor) -> tf.Tensor:
-    """Return (row, i, j) of each label; an unused one is (row, 0, 0), to which 0 is added."""
+    """Return (row, i, j) of each label; an unused one is (row, 0, 0): 0 is added there."""
     rows = tf.broadcast_to(tf.range(tf.shape(labels)[0])[:, None], tf.shape(labels)[:2])
     return tf.concat([rows[..., None], tf.cast(tf.maximum(labels, 0), "int32")], axis=-1)

@@ -37,7 +37,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
-    # Cross-validation trains on a part of `examples`, and scores the rest.
+    # `examples` twice: cross-validation trains on a part of them, and scores the rest.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples)
 
@@ -56,7 +56,7 @@ def train(
     train_examples: Sequence[Example],
     dev_examples: Sequence[Example],
 ) -> None:
-    """Train one model, and keep the weights of the epoch with the best score of dev.
+    """Train one model, and keep the weights with the best score of dev.
 
     Args:
         settings: of the project.
@@ -75,9 +75,9 @@ def train(
         models = build_models(encoder, schema, settings)
 
     shared = (tokenizer, schema, models.encoder_inputs, settings)
-    # `of` calls the constructor, and adds the `weight` of each record (core/fast/batch_plan.py).
+    # `of` has the arguments of the constructor, and adds the `weight` of each record.
     batches = EventGenerator.of(train_examples, *shared, batch_size)
-    # False: without labels, since the scorer compares predictions with the records.
+    # False: without labels. Scores need the records only; the loss of dev makes its own batches.
     dev_batches = EventGenerator.of(dev_examples, *shared, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, make_selector(schema, settings.model))
     scorer = EventScorer(predictor, dev_batches, settings)
@@ -85,8 +85,8 @@ def train(
     monitor = f"{settings.metric}_f1"
     training = Training(settings, strategy, run, models, batches, scorer, monitor)
     with strategy.scope():
-        training.prepare()  # checks the batches, seeds dropout; extras may change any part
-        # No `loss`: the outputs of this Keras model are losses. The options: micro-batches and XLA.
+        training.prepare()  # checks the batches, seeds dropout, calls `prepare` of each extra
+        # No `loss`: this model's outputs are losses. `compile_options` sets micro-batches and XLA.
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, {"types": schema.types})
@@ -99,7 +99,7 @@ def train(
 
 def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:
     """Write the report of a trained run, and mark the run as finished."""
-    predictions = end_training(run)  # of dev, by the best weights
+    predictions = end_training(run)  # on dev, with the best weights
     write_report(run.folder, settings.task, find_errors(dev_examples, predictions))
     finish_run(run)
     print(f"best dev {settings.metric} F1 {run.best_score():.4f}; see {run.name}/report.html")

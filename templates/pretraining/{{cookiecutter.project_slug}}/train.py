@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def train(settings: Settings, strategy: Strategy, run: Run) -> None:
-    """Train one model, and keep the weights of the epoch with the best score of dev.
+    """Train one model, and keep the weights with the best score of dev.
 
     Args:
         settings: of the project; `shards` names the folder of the texts, those of dev included.
@@ -63,8 +63,8 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
 
     training = Training(settings, strategy, run, models, batches, scorer, METRIC)
     with strategy.scope():
-        training.prepare()  # checks the batches, seeds dropout; extras may change any part
-        # No `loss`: the outputs of this Keras model are losses. The options: micro-batches and XLA.
+        training.prepare()  # checks the batches, seeds dropout, calls `prepare` of each extra
+        # No `loss`: this model's outputs are losses. `compile_options` sets micro-batches and XLA.
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, labels=None)
@@ -77,7 +77,7 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
 
 def report(settings: Settings, run: Run) -> None:
     """Write the report of a trained run, and mark the run as finished."""
-    predictions = end_training(run)  # of dev, by the best weights
+    predictions = end_training(run)  # on dev, with the best weights
     write_report(run.folder, settings.task, find_errors(predictions))
     finish_run(run)
     print(f"best dev {METRIC} {run.best_score():.4f}; see {run.name}/report.html")

@@ -38,7 +38,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
-    # Cross-validation trains on a part of `examples`, and scores the rest.
+    # `examples` twice: cross-validation trains on a part of them, and scores the rest.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples)
 
@@ -57,7 +57,7 @@ def train(
     train_examples: Sequence[Example],
     dev_examples: Sequence[Example],
 ) -> None:
-    """Train one model, and keep the weights of the epoch with the best score of dev.
+    """Train one model, and keep the weights with the best score of dev.
 
     Args:
         settings: of the project.
@@ -75,10 +75,10 @@ def train(
         models = build_models(encoder, settings)
 
     shared = (tokenizer, models.encoder_inputs, settings)
-    # `of` calls the constructor, and adds the `weight` of each record (core/fast/batch_plan.py).
+    # `of` has the arguments of the constructor, and adds the `weight` of each record.
     batches = AnswerGenerator.of(train_examples, *shared, batch_size)
     check_answers(batches)
-    # False: without labels, since the scorer compares predictions with the records.
+    # False: without labels. Scores need the records only; the loss of dev makes its own batches.
     dev_batches = AnswerGenerator.of(dev_examples, *shared, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy)
     lengths = collect_answer_lengths(examples, tokenizer, settings)
@@ -86,8 +86,8 @@ def train(
 
     training = Training(settings, strategy, run, models, batches, scorer, MONITOR)
     with strategy.scope():
-        training.prepare()  # checks the batches, seeds dropout; extras may change any part
-        # No `loss`: the outputs of this Keras model are losses. The options: micro-batches and XLA.
+        training.prepare()  # checks the batches, seeds dropout, calls `prepare` of each extra
+        # No `loss`: this model's outputs are losses. `compile_options` sets micro-batches and XLA.
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, {"answer_lengths": lengths})
@@ -100,7 +100,7 @@ def train(
 
 def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:
     """Write the report of a trained run, and mark the run as finished."""
-    predictions = end_training(run)  # of dev, by the best weights
+    predictions = end_training(run)  # on dev, with the best weights
     errors = find_errors(dev_examples, predictions, settings.metric)
     write_report(run.folder, settings.task, errors)
     finish_run(run)

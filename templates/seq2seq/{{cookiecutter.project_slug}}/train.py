@@ -39,7 +39,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
-    # Cross-validation trains on a part of `examples`, and scores the rest.
+    # `examples` twice: cross-validation trains on a part of them, and scores the rest.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples)
 
@@ -58,7 +58,7 @@ def train(
     train_examples: Sequence[Example],
     dev_examples: Sequence[Example],
 ) -> None:
-    """Train one model, and keep the weights of the epoch with the best score of dev.
+    """Train one model, and keep the weights with the best score of dev.
 
     Args:
         settings: of the project.
@@ -76,23 +76,23 @@ def train(
 
     tokens = find_target_tokens(tokenizer, encoder)
     input_names = models.encoder_inputs
-    # `of` calls the constructor, and adds the `weight` of each record (core/fast/batch_plan.py).
+    # `of` has the arguments of the constructor, and adds the `weight` of each record.
     pairs = PairGenerator.of(train_examples, tokens, tokenizer, input_names, settings, batch_size)
     batches = pack_pairs(pairs, settings)
-    # While the model trains, dev is written with `evaluate_beams`, by default 1: several times as
-    # fast as the search of predict.py and evaluate.py, whose scores are often higher.
+    # While the model trains, dev texts are generated with `evaluate_beams`, by default 1: several
+    # times as fast as the search of predict.py and evaluate.py, whose scores are often higher.
     beams = settings.generation.evaluate_beams
     dev_settings = settings.with_generation(decoding="beam", beams=beams)
     dev_batches = SourceGenerator.of(
         dev_examples, tokenizer, input_names, dev_settings, settings.prediction_batch_size
     )
     writer = make_writer([models.inference], tokenizer, tokens, dev_settings)
-    scorer = TextScorer(Predictor([writer], strategy), dev_batches, settings, tokenizer)
+    scorer = TextScorer(Predictor([writer], strategy), dev_batches, dev_settings, tokenizer)
 
     training = Training(settings, strategy, run, models, batches, scorer, settings.monitor)
     with strategy.scope():
-        training.prepare()  # checks the batches, seeds dropout; extras may change any part
-        # No `loss`: the outputs of this Keras model are losses. The options: micro-batches and XLA.
+        training.prepare()  # checks the batches, seeds dropout, calls `prepare` of each extra
+        # No `loss`: this model's outputs are losses. `compile_options` sets micro-batches and XLA.
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run. Prediction needs the
     # tokens that begin and end a target.
@@ -106,7 +106,7 @@ def train(
 
 def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:
     """Write the report of a trained run, and mark the run as finished."""
-    predictions = end_training(run)  # of dev, by the best weights
+    predictions = end_training(run)  # on dev, with the best weights
     errors = find_errors(settings, dev_examples, predictions)
     write_report(run.folder, settings.task, errors)
     finish_run(run)

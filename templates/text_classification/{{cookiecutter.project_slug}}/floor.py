@@ -25,6 +25,7 @@ from core.runs.opening import record_hashes
 from core.runs.provenance import provenance
 from core.runs.scores import read_scores
 from core.scores.evaluation import Evaluation
+from inspection.errors import find_errors
 from task.decode import Candidates, make_candidates, threshold_of
 from task.evaluation import evaluate
 from task.metrics import choose_metric
@@ -243,6 +244,24 @@ def is_too_much(labels: Labels, examples: Sequence[Example], folds: int) -> bool
         "takes minutes: python train_floor.py trains it without the network."
     )
     return True
+
+
+def report_floor(
+    settings: Settings, evaluations: dict[str, Evaluation], gold: Sequence[Example], metric: str
+) -> tuple[dict, list]:
+    """Keep the classical model's scores; return those of dev and its errors, for the report.
+
+    Args:
+        settings: of the project.
+        evaluations: from `score_floor`; empty: the classical model was not trained.
+        gold: the examples of dev.
+        metric: the score that decides.
+    """
+    if not evaluations:
+        return {}, []
+    keep_floor(settings, evaluations, metric)
+    scores = evaluations["dev"].scores
+    return scores, find_errors(gold, evaluations["dev"].predictions, scores)
 
 
 def keep_floor(settings: Settings, evaluations: dict[str, Evaluation], metric: str) -> None:

@@ -23,7 +23,7 @@ from core.runs.scores import read_scores
 from core.scores.evaluation import Evaluation
 from core.scores.evaluator import Evaluator
 from core.training import Training
-from floor import keep_floor, score_floor
+from floor import report_floor, score_floor
 from inspection.errors import find_errors
 from task.data import ExampleGenerator
 from task.evaluation import LabelScorer
@@ -42,7 +42,7 @@ def main() -> None:
     print(settings.describe())
     strategy = make_strategy(settings)
     floor = score_floor(settings, examples, dev_examples) if settings.floor else {}
-    # Cross-validation trains on a part of `examples`, and scores the rest.
+    # `examples` twice: cross-validation trains on a part of them, and scores the rest.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples, floor)
 
@@ -64,7 +64,7 @@ def train(
     train_examples: Sequence[Example],
     dev_examples: Sequence[Example],
 ) -> None:
-    """Train one model, and keep the weights of the epoch with the best score of dev.
+    """Train one model, and keep the weights with the best score of dev.
 
     Args:
         settings: of the project.
@@ -85,17 +85,17 @@ def train(
     input_names = [tensor.name for tensor in models.inference.inputs]
     shared = (tokenizer, labels, input_names, settings)
     size = settings.prediction_batch_size
-    # `of` calls the constructor, and adds the `weight` of each record (core/fast/batch_plan.py).
+    # `of` has the arguments of the constructor, and adds the `weight` of each record.
     batches = ExampleGenerator.of(train_examples, *shared, batch_size)
-    with_labels = False  # the scorer compares predictions with the labels of the records
+    with_labels = False  # scores need none; the loss of dev makes batches of its own
     dev_batches = ExampleGenerator.of(dev_examples, *shared, size, with_labels)
     scorer = LabelScorer(Predictor([models.inference], strategy), dev_batches, settings)
     monitor = choose_metric(settings.metric, labels, dev_examples)
 
     training = Training(settings, strategy, run, models, batches, scorer, monitor)
     with strategy.scope():
-        training.prepare()  # checks the batches, seeds dropout; extras may change any part
-        # No `loss`: the outputs of this Keras model are losses. The options: micro-batches and XLA.
+        training.prepare()  # checks the batches, seeds dropout, calls `prepare` of each extra
+        # No `loss`: this model's outputs are losses. `compile_options` sets micro-batches and XLA.
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder, or restores the checkpoint of an interrupted run.
     training.begin(tokenizer, asdict(labels))
@@ -120,18 +120,14 @@ def report(
         dev_examples: the examples that it was scored on.
         floor: from `score_floor`; empty: the classical model was not trained.
     """
-    predictions = end_training(run)  # of dev, by the best weights
+    predictions = end_training(run)  # on dev, with the best weights
     scores = read_scores(run.folder)
     metric = scores["monitor"].removeprefix("neg_")  # "neg_rmse" is shown as rmse
     errors = find_errors(dev_examples, predictions, scores["dev"])
-    compared, floor_scores, floor_errors = "", {}, []
-    if floor:
-        keep_floor(settings, floor, scores["monitor"])
-        floor_scores = floor["dev"].scores
-        floor_errors = find_errors(dev_examples, floor["dev"].predictions, floor_scores)
-        compared = f", the floor's {floor_scores[metric]:.4f}"
-    write_report(run.folder, settings.task, errors, (floor_scores, floor_errors))
+    of_floor = report_floor(settings, floor or {}, dev_examples, scores["monitor"])
+    write_report(run.folder, settings.task, errors, of_floor)
     finish_run(run)
+    compared = f", the floor's {of_floor[0][metric]:.4f}" if floor else ""
     print(f"best dev {metric} {scores['dev'][metric]:.4f}{compared}; see {run.name}/report.html")
 
 

@@ -94,6 +94,14 @@ def model(kind):
     return make_model(kind)
 
 
+def test_an_input_that_the_cache_ignores_is_refused(model):
+    mood = keras.Input((1,), name="mood")
+    inputs = {tensor.name: tensor for tensor in model.inputs}
+    changed = keras.Model({**inputs, "mood": mood}, {"logits": model.outputs[0] + mood[:, None]})
+    with pytest.raises(InputError, match="ignore the input 'mood' of the model: set cache = false"):
+        writing_layers(changed)
+
+
 def make_batch(records: int = 6, length: int = 11, seed: int = 0) -> dict[str, tf.Tensor]:
     """Return sources of different lengths, and random numbers."""
     random = np.random.default_rng(seed)

@@ -237,8 +237,13 @@ def test_class_weights_come_from_a_table_or_a_flag():
     given = [{"b": 2, "a.b": 0.5}, '{"a.b": 0.5, "b": 2}']
     kept = {with_tables(Settings)(class_weights=one).class_weights for one in given}
     assert kept == {'{"a.b": 0.5, "b": 2}'}, "one value, which runs are compared by"
-    assert with_tables(Settings)(class_weights=kept.pop()).label_weights == {"a.b": 0.5, "b": 2}
-    assert with_tables(Settings)(class_weights="balanced").label_weights == {}
+    assert class_weights.weights_by_label(kept.pop()) == {"a.b": 0.5, "b": 2}
+    assert (
+        class_weights.weights_by_label(
+            with_tables(Settings)(class_weights="balanced").class_weights
+        )
+        == {}
+    )
 
 
 @pytest.mark.parametrize("number", [1, 2])

@@ -26,7 +26,7 @@ def evaluate(
     """Score the graphs of all examples of a file.
 
     Args:
-        examples: gold; they were read from `path`.
+        examples: read from `path`, with their gold.
         graphs: from `predict_events`.
         path: named in the scores.
         metric: chooses the threshold; DuEE's uses that of argument classification.

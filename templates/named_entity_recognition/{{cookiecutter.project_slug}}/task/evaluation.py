@@ -31,7 +31,7 @@ def evaluate(
     """Score the candidates of all examples of a file.
 
     Args:
-        examples: gold; they were read from `path`.
+        examples: read from `path`, with their gold.
         candidates: from `predict_entities`.
         path: named in the scores.
         settings: `threshold`, `beta`.

@@ -27,7 +27,7 @@ def evaluate(
     """Score the candidates of all examples of a file.
 
     Args:
-        examples: gold; they were read from `path`.
+        examples: read from `path`, with their gold.
         candidates: from `predict_answers`.
         path: named in the scores.
         settings: `metric`, `n_best`.

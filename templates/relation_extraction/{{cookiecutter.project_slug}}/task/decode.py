@@ -14,7 +14,7 @@ from core.prediction.predictor import Predictor
 from task.data import TripleGenerator
 from task.records import Example, Triple
 
-# Record id -> pairs of a triple and its probability, best first.
+# Record id -> [(triple, its probability)], best first.
 Candidates = dict[Id, list[tuple[Triple, float]]]
 
 # Candidates below sigmoid(-4) = 0.018 are dropped before a threshold is tuned.
@@ -28,8 +28,8 @@ MOST_TRIPLES = 256
 def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     """Return the best triples of each window, found on the device, so that only these are copied.
 
-    The score of a triple is the lowest of its four scores: of both spans and of both links. Triples
-    with equal scores are in the order of predicate, subject and object.
+    The score of a triple is the lowest of its four scores: of both spans and of both links. Where
+    two are equal, the first predicate comes first, then the better subject.
 
     Worked example: in "Ada founded Zenco", the subject from token 1 to 1 scores 3, the object from
     3 to 3 scores 4. Their first tokens, linked by a predicate, score 2, their last ones 5: so the
@@ -46,16 +46,16 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     entity = [run["entity"] for run in outputs]
     head = [run["head"] for run in outputs]
     tail = [run["tail"] for run in outputs]
-    predicates = max(part.shape[1] for part in head[0])  # a part that heads share has 1
+    predicates = max(part.shape[1] for part in head[0])  # axis 1: the heads, or 1 where they share
     # `[batch, heads, spans]`. Even heads of the entity pointer are subjects, odd ones objects.
     spans = best_spans(entity, outputs[0]["mask"], MOST_SPANS)
-    subject_scores, subject_first, subject_last = (part[:, 0::2] for part in spans)
-    object_scores, object_first, object_last = (part[:, 1::2] for part in spans)
+    subject_scores, subject_first, subject_last = (found[:, 0::2] for found in spans)
+    object_scores, object_first, object_last = (found[:, 1::2] for found in spans)
     # Each subject with each object: `[batch, predicates, subjects, objects]`. Links need no mask:
-    # the score of a span in the padding is the lowest anyway.
-    all_predicates = tf.range(predicates)[:, None]
-    head_links = score_pairs(head, all_predicates, subject_first, object_first)
-    tail_links = score_pairs(tail, all_predicates, subject_last, object_last)
+    # the score of a span in the padding is -1e9 already, so the lowest is, too.
+    heads = tf.range(predicates)[:, None]  # the head of each subject: all of a row have the same
+    head_links = score_pairs(head, heads, subject_first, object_first)
+    tail_links = score_pairs(tail, heads, subject_last, object_last)
     # With shared entity heads `[batch, 1, ...]`, the same for all predicates.
     entities = tf.minimum(subject_scores[..., :, None], object_scores[..., None, :])
     weakest = tf.minimum(tf.minimum(head_links, tail_links), entities)
@@ -99,8 +99,8 @@ def predict_triples(
 ) -> Candidates:
     """Return the candidates of every example: triples with probabilities, best first.
 
-    A triple found in several windows of a text has its highest score. Without `keep_all`, at most
-    64 candidates a window are kept on average (`BestCandidates`). `progress`: title of a bar.
+    A triple found in several windows of a text has its highest score. Without `keep_all`, only the
+    best of a file are kept: 64 for each window, at least 10,000. `progress`: title of a bar.
     """
     best = BestCandidates(generator, keep_all)
     decode = partial(decode_window, predicates=generator.predicates)

@@ -23,7 +23,7 @@ def evaluate(
     """Score the candidates of all examples of a file.
 
     Args:
-        examples: gold; they were read from `path`.
+        examples: read from `path`, with their gold triples.
         candidates: from `predict_triples`.
         threshold: a triple must score above it; None: the best one for these examples.
         shown: how many examples to show as text.
@@ -43,7 +43,7 @@ class TripleScorer(DevScorer):
     """Scores dev with the current weights of a training."""
 
     def score(self, batches: TripleGenerator, tuned: dict | None = None) -> Evaluation:
-        """Score the records of batches by the threshold of `tuned`, or by their own best one."""
+        """Score the records of batches above the threshold in `tuned`, or their own best one."""
         candidates = predict_triples(self.predictor, batches)
         path, threshold = project_path(self.settings.dev_file), (tuned or {}).get("threshold")
         return evaluate(batches.examples, candidates, path, threshold, self.settings.shown_examples)

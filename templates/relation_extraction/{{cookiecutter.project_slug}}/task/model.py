@@ -1,10 +1,10 @@
 """GPLinker: an entity pointer, and two link pointers with a head for each predicate.
 
-A pointer gives a score to each pair of tokens (i, j), in one grid for each of its heads; above 0
-means yes. The entity pointer asks: are the tokens from i to j a subject (head 0), an object (head
-1)? The head pointer asks for each predicate: does an object that starts at j belong to a subject
-that starts at i? The tail pointer asks the same of their last tokens. A triple is predicted where
-all four scores are high, so triples may nest, overlap and share subjects.
+A pointer gives a score to each pair of tokens (i, j), in one grid for each of its heads; training
+pushes it above 0 for yes. The entity pointer asks: are the tokens from i to j a subject (head 0) or
+an object (head 1)? The head pointer asks for each predicate: does an object that starts at j belong
+to a subject that starts at i? The tail pointer asks the same of their last tokens. A triple is
+predicted where all four scores are high, so triples may nest, overlap and share subjects.
 Source: Su 2022, https://kexue.fm/archives/8888.
 """
 
@@ -46,8 +46,8 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
     inference = keras.Model(inputs, {**parts, "mask": mask}, name="inference")
 
     annotated = keras.Input((predicates,), name="annotated")
-    # The weights of heads `[batch, heads]`; None: 1 for all, since shared heads learn from every
-    # record. Otherwise the weight of a predicate is that of its two heads, subject and object.
+    # Weights of heads `[batch, heads]`. Shared heads learn from every record: None, so 1 for all.
+    # Else the weight of a predicate counts for both of its heads, subject and object.
     shared = settings.entity_heads == "shared"
     entity_weight = None if shared else keras.ops.repeat(annotated, 2, axis=1)
     weights = {"entity": entity_weight, "head": annotated, "tail": annotated}
@@ -58,8 +58,8 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
         label_inputs[label.name] = label
         spans = name == "entity"  # else links
         scores[name] = PairScores(spans, name=f"{name}_scores")(parts[name], mask)
-        # The value of `SparseMultilabelLoss`. With 12 heads or more a CPU computes it from `parts`
-        # instead of `scores`, which is faster.
+        # Computes `SparseMultilabelLoss`; with 12 heads or more a CPU does it from `parts` instead
+        # of `scores`, which is faster.
         loss = ManyHeadsLoss(dtype="float32", name=f"{name}_loss")
         losses[loss.name] = loss(
             scores[name], label, weights[name], parts=parts[name], padding_mask=mask, spans=spans

@@ -7,19 +7,27 @@ import keras_hub
 import tensorflow as tf
 from keras import ops
 
+from core.base.errors import InputError
 from core.encoders.encoder import hidden_states
 from generation.steps import WritingLayers
 from task.model import PrefixLanguageModel, find_positions
+
+# The inputs of a model, besides those of an encoder, that the functions below read.
+READ_INPUTS = {"token_ids", "segment_ids", "padding_mask", "target_ids"}
 
 
 def writing_layers(model: keras.Model) -> WritingLayers:
     """Return the parts of an inference model that the cache of generation calls.
 
     If you change how the layers compute, change this too, or set `cache = false`.
+
+    Raises:
+        InputError: the model has an input that is not read here, so texts would ignore it.
     """
     for layer in model.layers:
         if hasattr(layer, "steps"):  # a pretrained writer computes the steps by itself
             return layer
+    refuse_unread_inputs(model)
     if any(layer.name == "unilm" for layer in model.layers):
         unilm = model.get_layer("unilm")
         layers = unilm.encoder.transformer_layers
@@ -44,6 +52,19 @@ def writing_layers(model: keras.Model) -> WritingLayers:
         return model.get_layer("target_embedding")(hidden, reverse=True)
 
     return WritingLayers(layers, read, embed, score)
+
+
+def refuse_unread_inputs(model: keras.Model) -> None:
+    """Raise InputError where a model has inputs that the cache would ignore."""
+    encoders = [layer for layer in model.layers if isinstance(layer, keras.Model)]
+    read = READ_INPUTS | {tensor.name for encoder in encoders for tensor in encoder.inputs}
+    unread = [tensor.name for tensor in model.inputs if tensor.name not in read]
+    if unread:
+        raise InputError(
+            f"generated texts would ignore the input {unread[0]!r} of the model: set cache = false "
+            "in [generation] of config.toml, or read the input in generation/layers.py and name it "
+            "in READ_INPUTS there."
+        )
 
 
 def read_source(model: PrefixLanguageModel, sources: dict) -> list[tf.Tensor]:

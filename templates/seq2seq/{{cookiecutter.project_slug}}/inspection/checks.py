@@ -21,7 +21,7 @@ from task.settings import Settings
 MOST_CHANGED = 0.2
 # Below this share of the best score the targets are at fault, and far below it no model scores.
 LOWEST_ORACLE, NO_SCORE = 0.9, 0.01
-BEST = {"bleu": 100.0}  # of other scores it is 1
+BEST = {"bleu": 100.0}  # of other scores it is 1, of a negated error 0
 # Characters of scripts that write no blanks between words: Chinese and Japanese.
 UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 # The token of unknown characters: of BERT, and of T5.
@@ -195,8 +195,9 @@ def find_reach_faults(name: str, reach: Reach, settings: Settings) -> list[Findi
 
 def find_low_oracle(name: str, oracle: dict[str, float], settings: Settings) -> list[Finding]:
     """Find targets for which a perfect model would have a low score; an extractor finds its own."""
-    metric = settings.metric
-    share = oracle.get(metric, BEST.get(metric, 1.0)) / BEST.get(metric, 1.0)
+    metric, best = settings.metric, BEST.get(settings.metric, 1.0)
+    score = oracle.get(metric, best)
+    share = score / best if best else float(score >= best)
     if settings.extractor or share >= LOWEST_ORACLE:
         return []
     fix = "see the other findings."

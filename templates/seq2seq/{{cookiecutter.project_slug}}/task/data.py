@@ -33,8 +33,7 @@ def encode_sources(
 ) -> list[np.ndarray]:
     """Return the tokens of each source with special tokens; long sources are cut at the end."""
     if settings.model == "pretrained":
-        # Not `writers_table`: extras/cache notes the names of the settings that are read here, and
-        # must see `writers`.
+        # Not `writers_table`: extras/cache notes which settings are read here.
         table: Any = getattr(settings, "writers", None)
         encode_prompts = need("writers", "files").encode_prompts
         return encode_prompts(tokenizer, texts, table, settings.max_length)
@@ -56,11 +55,11 @@ class SourceGenerator(DataGenerator):
         examples: from `read_examples`.
         tokenizer: of the encoder.
         encoder_inputs: names of the inputs of the encoder.
-        settings: `max_length`, `target_length`, `buckets`, `seed`, `generation`.
+        settings: `model`, `max_length`, `target_length`, `buckets`, `seed`, `generation`.
         batch_size: sources in a batch.
     """
 
-    of_items = ("sources",)  # have one entry for each row, for extras/cache
+    of_items = ("sources",)  # extras/cache keeps these: one entry for each row
 
     def __init__(
         self,
@@ -80,8 +79,8 @@ class SourceGenerator(DataGenerator):
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         sources = [self.sources[position] for position in positions]
         batch = source_block(sources, length, self.encoder_inputs)
-        # Random numbers for sampling, which beam search ignores; the model does not see them. They
-        # are drawn here, so that the samples of a record don't depend on its batch.
+        # Random numbers for sampling, which the model does not see and beam search ignores. Drawn
+        # here, so that the samples of a record don't depend on its batch.
         draws = [self.draw_numbers(self.examples[position].id) for position in positions]
         return {**batch, "draws": np.stack(draws)}
 
@@ -108,7 +107,7 @@ class PairGenerator(DataGenerator):
     Args: those of `SourceGenerator`, and `tokens`, which begin and end a target.
     """
 
-    of_items = ("sources", "targets")  # have one entry for each row, for extras/cache
+    of_items = ("sources", "targets")  # extras/cache keeps these: one entry for each row
 
     def __init__(
         self,
@@ -119,8 +118,8 @@ class PairGenerator(DataGenerator):
         settings: Settings,
         batch_size: int,
     ) -> None:
-        self.examples, self.begin, self.settings = list(examples), tokens.begin, settings
-        self.encoder_inputs = list(encoder_inputs)
+        self.examples, self.encoder_inputs = list(examples), list(encoder_inputs)
+        self.begin_token, self.settings = tokens.begin, settings
         targets = [target for example in examples for target in example.targets]
         sources = encode_sources(tokenizer, [one.source for one in examples], settings)
         # A target that is too long is cut and has no end token.
@@ -128,20 +127,19 @@ class PairGenerator(DataGenerator):
             np.array([*ids, tokens.end][: settings.target_length], np.int32)
             for ids in encode(tokenizer, targets, "encode targets")
         ]
-        self.record_of = [row for row, one in enumerate(self.examples) for _ in one.targets]
-        self.sources = [sources[index] for index in self.record_of]
+        self.record_of = [number for number, one in enumerate(examples) for _ in one.targets]
+        self.sources = [sources[number] for number in self.record_of]
         pairs = zip(self.sources, self.targets, strict=True)
         self.sizes = np.array([(len(source), len(target)) for source, target in pairs])
         super().__init__(self.sizes.sum(axis=1), batch_size, settings.buckets, settings.seed)
         self.measure()
 
     def measure(self) -> None:
-        """Set `padded_lengths` `[buckets, 2]`: those of sources and of targets in each bucket."""
+        """Set `padded_lengths` `[buckets, 2]`: of source and target, the longest of each bucket."""
         bucket_of = np.searchsorted(self.boundaries, self.lengths)
         buckets = range(len(self.boundaries))
         longest = [self.sizes[bucket_of == bucket].max(axis=0) for bucket in buckets]
-        # Examples left over in a bucket join the next one, which must have room for them.
-        self.padded_lengths = np.maximum.accumulate(longest)
+        self.padded_lengths = np.maximum.accumulate(longest)  # what is left over joins the next
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         bucket = np.searchsorted(self.boundaries, length)
@@ -149,7 +147,7 @@ class PairGenerator(DataGenerator):
         sources = [self.sources[position] for position in positions]
         targets = [self.targets[position] for position in positions]
         # A target [a, b, end] is read as [begin, a, b]; its labels are [a, b, end].
-        read = [np.array([self.begin, *target[:-1]], np.int32) for target in targets]
+        read = [np.array([self.begin_token, *target[:-1]], np.int32) for target in targets]
         return {
             **source_block(sources, source_length, self.encoder_inputs),
             "target_ids": pad(read, target_length),
@@ -158,7 +156,7 @@ class PairGenerator(DataGenerator):
 
     @property
     def mean_tokens(self) -> float:
-        """The tokens of an example, source and target together, without padding."""
+        """The mean tokens of a row, source and target together, without padding, for check.py."""
         return float(np.sum(self.sizes) / self.size)
 
     def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
@@ -177,7 +175,7 @@ def pack_pairs(pairs: PairGenerator, settings: Settings) -> DataGenerator:
 
 
 def source_block(sources: Sequence[np.ndarray], length: int, names: Sequence[str]) -> Batch:
-    """Return the inputs of the encoder that have these names: `[examples, length]`."""
+    """Return the named inputs of the encoder, `[examples, length]`."""
     block = {
         "token_ids": pad(sources, length),
         "segment_ids": np.zeros((len(sources), length), np.int32),

@@ -18,19 +18,19 @@ def predict_texts(
     """Return record id -> the text that was written for it.
 
     Args:
-        predictor: runs a `Writer`, which chooses the tokens (generation/search.py).
-        generator: of the examples.
+        predictor: runs a `Writer` instead of a model: it chooses the tokens (generation/search.py).
+        generator: of the examples; `predictor.decode` yields the position of each, and its text.
         tokenizer: of the encoder.
         progress: title of the progress bar; empty: none.
     """
     [writer] = predictor.models
 
-    def decode(_positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[Written]:
+    def read(_positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[Written]:
         return read_texts(outputs, writer.tokens, writer.constraints, tokenizer)
 
     return {
         generator.examples[position].id: found
-        for position, found in predictor.decode(generator, decode, progress)
+        for position, found in predictor.decode(generator, read, progress)
     }
 
 

@@ -30,10 +30,10 @@ def evaluate(
     """Score the texts that were generated for the examples of a file.
 
     Args:
-        examples: gold; they were read from `path`.
+        examples: read from `path`, with their gold.
         predictions: from `predict_texts`.
         path: of the file.
-        settings: `bleu_tokenizer`, `lowercase_scores`.
+        settings: `bleu_tokenizer`, `lowercase_scores`, `extractor`.
         shown: how many examples to show in words.
     """
     if settings.extractor:
@@ -73,14 +73,14 @@ class TextScorer(DevScorer):
             self.perplexity = PerplexityScorer(predictor.models[0].models, predictor.strategy)
 
     def score(self, batches: SourceGenerator, tuned: dict | None = None) -> Evaluation:
-        """Score the texts for some batches; `tuned`, a threshold, is not used: texts have none."""
+        """Score the texts for some batches; `tuned` is for tasks that have a threshold."""
         settings, path = self.settings, project_path(self.settings.dev_file)
         written = predict_texts(self.predictor, batches, self.tokenizer)
         evaluation = evaluate(batches.examples, written, path, settings, settings.shown_examples)
         if self.perplexity:
             [writer] = self.predictor.models
-            given = (batches.encoder_inputs, settings, batches.batch_size)
-            pairs = PairGenerator.of(batches.examples, writer.tokens, self.tokenizer, *given)
+            others = (self.tokenizer, batches.encoder_inputs, settings, batches.batch_size)
+            pairs = PairGenerator.of(batches.examples, writer.tokens, *others)
             evaluation.scores["perplexity"] = self.perplexity.score(pairs)
         return evaluation
 

@@ -1,7 +1,7 @@
 """BLEU, chrF, ROUGE-L and exact match, against all targets of a record at once.
 
 BLEU and chrF are from 0 to 100, the numbers that sacrebleu's command line prints: sacrebleu counts
-the n-grams of each record, and `bleu_score` computes BLEU from their sums, as compare.py needs it.
+the n-grams of each record, and `bleu_score` computes BLEU from the sums of any records.
 ROUGE-L and exact match are means over records, from 0 to 1.
 """
 
@@ -50,7 +50,7 @@ def score_records(
     scores = []
     for example in examples:
         text = predictions[example.id]
-        counts = bleu.corpus_score([text], [[target] for target in example.targets])
+        ngrams = bleu.corpus_score([text], [[target] for target in example.targets])
         exact = normal_form(text, settings) in {
             normal_form(target, settings) for target in example.targets
         }
@@ -59,7 +59,7 @@ def score_records(
             RecordScore(
                 int(exact),
                 round(similar, 6),
-                (counts.sys_len, counts.ref_len, *counts.counts, *counts.totals),
+                (ngrams.sys_len, ngrams.ref_len, *ngrams.counts, *ngrams.totals),
             )
         )
     return scores

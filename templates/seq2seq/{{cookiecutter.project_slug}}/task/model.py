@@ -1,12 +1,11 @@
 """Models that write: a prefix language model, an encoder with a decoder, a pretrained writer.
 
 `unilm`: the layers of a BERT read source and target as one sequence under a mask. Source tokens see
-each other; a target token sees the source and the target up to itself. Only two layers of the head
-are new: the encoder's token embedding also scores the output. Source: Dong et al. 2019,
+each other; a target token sees the source and the target up to itself. Only the two layers of the
+head are new: the encoder's token embedding also scores the output. Source: Dong et al. 2019,
 https://arxiv.org/abs/1905.03197.
 
-`encoder_decoder`: any encoder, and a new Transformer decoder. Source: Vaswani et al. 2017,
-https://arxiv.org/abs/1706.03762.
+`encoder_decoder`: any encoder, and a new Transformer decoder (task/decoder.py).
 
 `pretrained`: the pretrained model that `encoder` names, as it is; needs extras/writers.
 """
@@ -14,22 +13,15 @@ https://arxiv.org/abs/1706.03762.
 from typing import Any
 
 import keras
-import keras_hub
 import tensorflow as tf
 from keras import ops
 
 from core.base.extras import need
-from core.encoders.encoder import (
-    BertEncoder,
-    encoder_inputs,
-    hidden_states,
-)
-from core.fast.transformer import exact_gelu_function
-from core.layers.language_model import INITIAL_DEVIATION, TokenLoss, head_layers, prefix_mask
+from core.encoders.encoder import BertEncoder, encoder_inputs
+from core.layers.language_model import TokenLoss, head_layers, prefix_mask
 from core.step import Logits, Models, TrainingModel
+from task.decoder import decoder_logits
 from task.settings import Settings
-
-ATTENTION_HEAD_SIZE = 64  # the width of one attention head of the decoder, as in BERT
 
 
 def find_positions(mask: tf.Tensor) -> tf.Tensor:
@@ -53,7 +45,7 @@ class PrefixLanguageModel(keras.layers.Layer):
         super().__init__(**kwargs)
         self.encoder = encoder
         width = encoder.hidden_dim
-        # As in BERT's head, the embedding scores the outputs of these two layers, which are new.
+        # Two new layers, built here since `score` is no `call`; the embedding scores their output.
         self.head_dense, self.head_norm = head_layers(width, dtype=self.dtype_policy)
         for layer in (self.head_dense, self.head_norm):
             layer.build((None, None, width))
@@ -76,7 +68,7 @@ class PrefixLanguageModel(keras.layers.Layer):
             target_ids: `[batch, target]`, shifted by one: the begin token comes first.
             training: whether dropout is on.
         """
-        # Targets are segment 1. Their padding is last, so no token sees it: its mask is 1 as well.
+        # Targets are segment 1. Their padding comes last, so no real token sees it: its mask is 1.
         ones = ops.ones_like(target_ids)
         mask = ops.concatenate([padding_mask, ones], axis=1)
         segments = ops.concatenate([segment_ids, ones], axis=1)
@@ -119,7 +111,7 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     """Return the training model (output: the loss) and the inference model (output: logits).
 
     Args:
-        encoder: token ids -> hidden states `[batch, length, width]`.
+        encoder: token ids -> hidden states `[batch, length, width]`; with `pretrained` the writer.
         settings: `model`, `target_length`, `decoder_layers`, `dropout`, `label_smoothing`.
     """
     inputs = encoder_inputs(encoder)
@@ -141,50 +133,3 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     )
     compared = (Logits(logits, "softmax", labels="target_labels"),)  # for extras/regularization
     return Models(training, inference, encoder, compared)
-
-
-def decoder_logits(encoder: keras.Model, inputs: dict, settings: Settings) -> keras.KerasTensor:
-    """Return the logits of the target, from a decoder that attends to the encoder's output.
-
-    Args:
-        encoder: any that has a `token_embedding`.
-        inputs: by name: those of the encoder, and `target_ids`.
-        settings: `target_length`, `decoder_layers`, `dropout`.
-    """
-    own = {tensor.name: inputs[tensor.name] for tensor in encoder.inputs}
-    source_hidden = hidden_states(encoder, own)
-    width = source_hidden.shape[-1]
-    # Three, because one would draw the same numbers for all; their order decides the initial
-    # weights. KerasHub clones the first for each kernel, with a new seed.
-    kernel_initializer = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
-    token_initializer = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
-    position_initializer = keras.initializers.TruncatedNormal(stddev=INITIAL_DEVIATION)
-    embedding = keras_hub.layers.ReversibleEmbedding(
-        encoder.token_embedding.input_dim,
-        width,
-        embeddings_initializer=token_initializer,
-        name="target_embedding",
-    )
-    tokens = embedding(inputs["target_ids"])
-    if encoder.token_embedding.output_dim == width:
-        # Both start with the encoder's values, and are trained separately.
-        embedding.embeddings.assign(encoder.token_embedding.embeddings)
-    places = keras_hub.layers.PositionEmbedding(
-        settings.target_length, initializer=position_initializer, name="target_positions"
-    )(tokens)
-    hidden = keras.layers.Add(name="target_add")((tokens, places))
-    hidden = keras.layers.LayerNormalization(epsilon=1e-12, name="target_norm")(hidden)
-    hidden = keras.layers.Dropout(settings.dropout, name="target_dropout")(hidden)
-    for number in range(settings.decoder_layers):
-        hidden = keras_hub.layers.TransformerDecoder(  # its mask is causal
-            4 * width,
-            num_heads=max(1, width // ATTENTION_HEAD_SIZE),
-            dropout=settings.dropout,
-            activation=exact_gelu_function,
-            layer_norm_epsilon=1e-12,
-            kernel_initializer=kernel_initializer,
-            name=f"decoder_layer_{number}",
-        )(hidden, source_hidden, encoder_padding_mask=inputs["padding_mask"])
-    for layer in head_layers(width):
-        hidden = layer(hidden)
-    return embedding(hidden, reverse=True)

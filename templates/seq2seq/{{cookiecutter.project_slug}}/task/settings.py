@@ -17,7 +17,7 @@ class Settings(RecordSettings):
     # model
     model: Literal["unilm", "encoder_decoder", "pretrained"] = Field(
         "unilm",
-        description="who writes. unilm: the encoder; encoder_decoder: a new decoder",
+        description="which model writes. unilm: the encoder; encoder_decoder: a new decoder",
     )
     decoder_layers: int = Field(2, ge=1, description="layers of the decoder of encoder_decoder")
     target_length: int = Field(64, ge=2, description="tokens of a target, its end included")
@@ -53,7 +53,7 @@ class Settings(RecordSettings):
 
     @property
     def extractor(self) -> Any:
-        """Reads and scores triples or events (extras/extraction); None: there are only targets."""
+        """Reads and scores triples or events (extras/extraction); None: targets are plain texts."""
         table = getattr(self, "extraction", None)
         if table is None or not table.kind:
             return None

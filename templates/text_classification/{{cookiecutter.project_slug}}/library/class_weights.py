@@ -29,6 +29,11 @@ def read_class_weights(given: Any) -> str:
     return json.dumps(given, ensure_ascii=False, sort_keys=True)
 
 
+def weights_by_label(class_weights: str) -> dict[str, float]:
+    """Return the weights that `read_class_weights` returned, by label; empty for a word."""
+    return json.loads(class_weights) if class_weights.startswith("{") else {}
+
+
 def find_class_weights(labels: "Labels", class_weights: str) -> list | None:
     """Return the weights of the labels, as `SoftmaxLoss` or `SigmoidLoss` takes them; None: all 1.
 
@@ -40,7 +45,7 @@ def find_class_weights(labels: "Labels", class_weights: str) -> list | None:
         return None
     if class_weights == "balanced":
         return balanced_weights(labels)
-    return scaled_weights(labels, json.loads(class_weights))
+    return scaled_weights(labels, weights_by_label(class_weights))
 
 
 def balanced_weights(labels: "Labels") -> list:

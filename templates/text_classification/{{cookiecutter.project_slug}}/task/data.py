@@ -33,7 +33,7 @@ def encode_examples(
         tokenizer: of the encoder.
         examples: from `read_examples`.
         max_length: tokens, special ones included.
-        keep: called at once with each encoding, since all of one takes 15 KB. It has no offsets.
+        keep: picks what is needed of an encoding, which takes 15 KB and has no offsets.
 
     Raises:
         InputError: pairs, but the tokenizer puts no special token between two texts.
@@ -71,8 +71,8 @@ class ExampleGenerator(DataGenerator):
         with_labels: False for prediction.
     """
 
-    of_items = ("arrays", "targets")  # have one entry for each example, for extras/cache
-    learns_unlabelled = True  # `with_labels` may be False, for extras/regularization
+    of_items = ("arrays", "targets")  # extras/cache keeps these, an entry for each example
+    learns_unlabelled = True  # extras/regularization may train on batches without targets
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class ExampleGenerator(DataGenerator):
         self.examples, self.labels, self.settings = list(examples), labels, settings
         self.inputs = list(inputs)
         self.arrays = self.encode(tokenizer)  # [example][input]
-        # [examples, labels]: 0 or 1, or the probability of a label
+        # [examples, labels]: 0 or 1, the probability of a label, or the numbers to learn
         self.targets = labels.targets(self.examples) if with_labels else None
         lengths = [max(map(len, arrays)) for arrays in self.arrays]
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)

@@ -12,10 +12,10 @@ from core.prediction.predictor import Predictor
 from task.data import ExampleGenerator
 from task.records import Example, Labels
 
-# The outputs of the model for a whole file: id of a record -> its probabilities `[labels]`, or its
+# What the model returns for a whole file: id of a record -> its probabilities `[labels]`, or its
 # numbers, in the order of `Labels.names`.
 Candidates = dict[Id, np.ndarray]
-# Of probabilities, as files hold them: scores that are computed from a file are the same.
+# Significant digits of probabilities, here as in files: scores that are computed from both agree.
 DIGITS = 7
 # One for all labels, or label -> its own; for numbers the cuts between grades.
 Threshold = float | dict
@@ -32,12 +32,13 @@ def predict_probabilities(
         progress: title of the progress bar; empty: none.
     """
 
-    def rows_of(_: np.ndarray, outputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    def rows_of(_positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[np.ndarray]:
         [probabilities] = outputs.values()  # the inference model has one output
         return [*probabilities]
 
     def predict(batches: ExampleGenerator) -> np.ndarray:
         rows = np.zeros((len(batches.examples), len(batches.labels.names)))
+        # `decode` calls `rows_of` with each batch, and yields its results with their positions.
         for position, row in predictor.decode(batches, rows_of, progress):
             rows[position] = row
         return rows
@@ -52,7 +53,7 @@ def predict_probabilities(
 def make_candidates(
     examples: Sequence[Example], probabilities: np.ndarray, labels: Labels
 ) -> Candidates:
-    """Return record id -> its row of `[examples, labels]`, rounded as in the files.
+    """Return record id -> its row of `[examples, labels]`, rounded as in prediction files.
 
     Raises:
         InputError: a number is not finite.

@@ -34,15 +34,15 @@ def evaluate(
     threshold: Threshold | None = None,
     shown: int = 0,
 ) -> Evaluation:
-    """Score the candidates of all examples of a file.
+    """Score the model's outputs for all examples of a file.
 
     Args:
-        examples: gold; they were read from `path`.
+        examples: read from `path`, with their gold labels.
         candidates: from `predict_probabilities`.
         labels: from `collect_targets`.
         settings: their table of extras/competition may ask for more scores.
-        threshold: labels that have one must be above it. None: tune it on these examples, as
-            training does on dev after each epoch; scores.json keeps that of the best epoch.
+        threshold: a label is chosen if its probability is above it. None: tune it on these
+            examples, as training does after each epoch; scores.json keeps that of the best.
         shown: how many examples to show as text.
     """
     if labels.are_numbers:
@@ -111,7 +111,7 @@ def tune_threshold(examples: Sequence[Example], candidates: Candidates, labels: 
     probabilities = np.array([candidates[example.id] for example in examples])
     hits = labels.hits(examples)
     if labels.several:
-        gold_count = sum(len(example.labels) for example in examples)
+        gold_count = sum(len(example.labels) for example in examples)  # also unknown labels
         return best_threshold(probabilities.ravel().tolist(), hits.ravel().tolist(), gold_count)
     index = labels.names.index(labels.positive)
     probabilities, hits = probabilities[:, index], hits[:, index]

@@ -29,7 +29,7 @@ def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> s
     Raises:
         InputError: the data has no such score.
     """
-    # A group is a query whose candidates are ranked.
+    # A group is a query and the records that are ranked for it.
     ranked = examples[0].group is not None and labels.positive is not None
     if labels.are_numbers:
         choose = need("competition", "number_evaluation").choose_number_metric

@@ -50,7 +50,7 @@ class LabelLoss(keras.layers.Layer):
 
     Args:
         weights: of the labels, see the subclasses; None: 1 for all.
-        smoothing: share of the target that is spread evenly over all labels.
+        smoothing: share of the target that the other labels (or the label's absence) get too.
     """
 
     def __init__(self, weights: list | None = None, smoothing: float = 0.0, **kwargs: Any) -> None:
@@ -93,7 +93,7 @@ class SigmoidLoss(LabelLoss):
     """
 
     def call(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Return the loss of each example, whose `targets` `[batch, labels]` are from 0 to 1."""
+        """Return the loss of each example, with `targets` `[batch, labels]` from 0 to 1."""
         logits = ops.cast(logits, "float32")
         soft = targets * (1 - self.smoothing) + self.smoothing / 2
         # -y log sigmoid(s) - (1 - y) log sigmoid(-s), with y = soft and s = logits
@@ -105,7 +105,7 @@ class SigmoidLoss(LabelLoss):
 
 
 def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Models:
-    """Return the training model (output: loss) and the inference model (output: probabilities).
+    """Return the training model (output: loss) and the inference model (probabilities or numbers).
 
     Args:
         encoder: token ids -> hidden states `[batch, length, width]`.
@@ -117,12 +117,12 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
         return models
     inputs, pooled = read_texts(encoder, labels, settings)
     dropout = keras.layers.Dropout(settings.dropout, name="pooled_dropout")
-    # `fit` prints the loss by the name of the layer that returns it, here label_loss: the loss
-    # itself, or the `Average` over several samples.
+    # Keras names an output by the layer that returns it, which must be label_loss, as below: the
+    # loss layer, or the `Average` over several samples.
     name = "label_loss" if settings.dropout_samples == 1 else "sample_loss"
     head = make_head(labels, settings, name)
     to_logits = head.logits
-    if getattr(encoder, "answers", None):  # a decoder of extras/writers: a word for each label
+    if getattr(encoder, "answers", None):  # extras/writers: a decoder that answers with a word
         to_logits = need("writers", "answers").answer_layer(encoder, labels)
     # Each call draws another dropout mask; in prediction dropout does nothing.
     samples = [to_logits(dropout(pooled)) for _ in range(settings.dropout_samples)]
@@ -154,7 +154,7 @@ def read_texts(
 
 
 class Head(NamedTuple):
-    """The layers on top of the pooled text, and the kind of `Logits` for R-Drop, or ""."""
+    """The layers on top of the pooled text, and the `kind` of logits for R-Drop; "" for numbers."""
 
     logits: keras.layers.Layer
     prediction: keras.layers.Layer
@@ -190,7 +190,7 @@ def pool(hidden: Tensor, inputs: dict[str, Tensor], pooling: str) -> Tensor:
     mask = inputs["padding_mask"]
     if pooling == "attention":
         return need("competition", "pooling").AttentionPooling(name="attention")(hidden, mask)
-    if pooling == "last":  # the mean of one token: the last that is not padding, which comes after
+    if pooling == "last":  # 1 only at the last token: padding is at the end
         mask = mask - ops.pad(mask[:, 1:], ((0, 0), (0, 1)))
     mean = MaskedMean(name="mean")(hidden, mask)
     if pooling in ("mean", "last"):

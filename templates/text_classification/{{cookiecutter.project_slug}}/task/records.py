@@ -12,6 +12,7 @@ import numpy as np
 from core.base.errors import InputError
 from core.base.extras import need
 from core.data.records import Id, collect, read_field, read_records, whole_number
+from library.class_weights import weights_by_label
 from task.settings import Settings
 
 TABLES = (".csv", ".tsv")
@@ -248,7 +249,7 @@ def collect_targets(examples: Sequence[Example], settings: Settings) -> Labels:
         return need("competition", "examples").collect_targets(examples, settings)
     negative_label = getattr(getattr(settings, "retrieval", None), "negative_label", "")
     labels = collect_labels(examples, settings.positive_label, negative_label)
-    if unknown := settings.label_weights.keys() - labels.names:
+    if unknown := weights_by_label(settings.class_weights).keys() - labels.names:
         what = f"class_weights names {min(unknown)!r}, which no training example has"
         raise InputError(f"{what}: write the label as the training file does.")
     if table and table.hierarchy:

@@ -1,9 +1,8 @@
 """The settings of text classification."""
 
-import json
-from typing import Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from core.base.settings import RecordSettings
 from library.class_weights import read_class_weights
@@ -24,13 +23,14 @@ class Settings(RecordSettings):
         "auto", description="auto: last for decoders, compare (means of both) for pairs, else mean"
     )
     dropout_samples: int = Field(1, ge=1, description="number of dropout masks in a step")
-    class_weights: str = Field(
+    # `none`, `balanced` or the weights by label, as JSON
+    class_weights: Annotated[str, BeforeValidator(read_class_weights)] = Field(
         "none",
-        description="weights of labels in the loss: none, balanced (rare ones weigh more), or each",
+        description="weights in the loss: none, balanced (rare labels weigh more), or by label",
     )
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the target on all labels")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share that other labels get")
     positive_label: str = Field(
-        "", description="label to rank by and to tune the threshold for; empty: see README.md"
+        "", description="label to rank by or tune the threshold for; empty: see README.md"
     )
     metric: Literal[
         "auto", "accuracy", "macro_f1", "micro_f1", "matthews", "f1", "map", "mrr", "f_beta",
@@ -38,17 +38,6 @@ class Settings(RecordSettings):
         "rmse", "mcrmse", "mae", "pearson", "spearman", "qwk",
     ] = Field("auto", description="the score that chooses the best epoch")  # fmt: skip
     floor: bool = Field(True, description="also train the classical model, in seconds")
-
-    @field_validator("class_weights", mode="before")
-    @classmethod
-    def check_class_weights(cls, given: Any) -> str:
-        """Return `balanced`, `none` or the weights by label, as JSON; else raise ValueError."""
-        return read_class_weights(given)
-
-    @property
-    def label_weights(self) -> dict[str, float]:
-        """The weights in `class_weights` by label; empty for `none` and `balanced`."""
-        return json.loads(self.class_weights) if self.class_weights.startswith("{") else {}
 
     @field_validator("run_name")
     @classmethod
