@@ -8,7 +8,8 @@ from tokenizers import Tokenizer
 
 from core.batches import Batch, pad
 from extras.retrieval.text_inputs import SIDES, pair_inputs
-from task.data import ExampleGenerator, encode_examples, token_arrays
+from library.encoding import encode_examples
+from task.data import ExampleGenerator, token_arrays
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -29,7 +29,9 @@ from generation.tokenizers import (  # noqa: E402
     keep_used_tokens,
     train_text_tokenizer,
 )
+from inspection import checks  # noqa: E402
 from inspection.checks import (  # noqa: E402
+    find_low_oracle,
     find_reach_faults,
     find_unspaced_targets,
     measure_reach,
@@ -224,7 +226,7 @@ def test_every_pair_is_an_example_once(generator, tokenizer):
             seen.append((source.tolist(), target[target != NO_TOKEN].tolist()))
             # What stands before a label is what the label follows.
             length = (target != NO_TOKEN).sum()
-            assert batch["target_ids"][row, 0] == generator.begin
+            assert batch["target_ids"][row, 0] == generator.begin_token
             assert batch["target_ids"][row, 1:length].tolist() == target[: length - 1].tolist()
     wanted = []
     for example in examples:
@@ -435,6 +437,14 @@ def test_a_perfect_model_writes_as_many_tokens_as_targets_may_have(missing):
     length = len(tokenizer.encode(LONG[1], add_special_tokens=False).ids) - missing
     settings = with_tables(Settings)(target_length=length)
     assert measure_reach(examples, tokenizer, [], settings).oracle["exact_match"] == 1 - missing
+
+
+def test_the_best_score_may_be_the_0_of_a_negated_error(monkeypatch):
+    settings = Settings.model_construct(metric="neg_ter")
+    monkeypatch.setitem(checks.BEST, "neg_ter", 0.0)
+    assert find_low_oracle("dev", {"neg_ter": 0.0}, settings) == []
+    [finding] = find_low_oracle("dev", {"neg_ter": -0.4}, settings)
+    assert finding.level == "error" and "a perfect model would score neg_ter -0.4" in finding.what
 
 
 @pytest.mark.parametrize("targets", [None, [], [""], "absent"])

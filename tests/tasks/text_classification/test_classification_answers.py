@@ -22,7 +22,7 @@ PROJECT = use_template("text_classification")
 from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from core.encoders.encoder import load_encoder, load_tokenizer  # noqa: E402
-from task.data import encode_examples  # noqa: E402
+from library.encoding import encode_examples  # noqa: E402
 from task.model import build_models  # noqa: E402
 from task.records import Example, Labels  # noqa: E402
 from task.settings import Settings  # noqa: E402

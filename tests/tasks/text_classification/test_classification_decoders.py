@@ -29,7 +29,8 @@ from core.encoders.encoder import load_encoder, load_tokenizer  # noqa: E402
 from extras.competition.examples import NumberExample  # noqa: E402
 from extras.tpu.static_checks import find_dynamic_shapes  # noqa: E402
 from extras.writers.decoder import PromptWriter  # noqa: E402
-from task.data import ExampleGenerator, encode_examples  # noqa: E402
+from library.encoding import encode_examples  # noqa: E402
+from task.data import ExampleGenerator  # noqa: E402
 from task.model import build_models  # noqa: E402
 from task.records import Example, Labels, collect_targets  # noqa: E402
 from task.settings import Settings  # noqa: E402

@@ -35,10 +35,11 @@ from extras.tpu.compile_checks import find_lowering_faults  # noqa: E402
 from floor import predict_floor  # noqa: E402
 from inspection import checks  # noqa: E402
 from inspection.folds import fold_keys  # noqa: E402
-from library import class_weights  # noqa: E402
+from library import class_weights, encoding  # noqa: E402
+from library.encoding import encode_examples  # noqa: E402
 from submission import write_submission  # noqa: E402
-from task import data, model  # noqa: E402
-from task.data import ExampleGenerator, encode_examples  # noqa: E402
+from task import model  # noqa: E402
+from task.data import ExampleGenerator  # noqa: E402
 from task.decode import make_candidates, prediction_records  # noqa: E402
 from task.evaluation import evaluate  # noqa: E402
 from task.records import Example, Labels, collect_labels, collect_targets, read_examples  # noqa: E402
@@ -110,7 +111,7 @@ def test_text_numbers_say_which_text_a_token_is_of(tokenizer):
 
 def test_encodings_are_not_held_until_the_last_is_made(tokenizer, monkeypatch):
     """An `Encoding` takes 15 KB: what is kept of it is taken batch by batch."""
-    monkeypatch.setattr(data, "TEXTS_AT_ONCE", 2)
+    monkeypatch.setattr(encoding, "TEXTS_AT_ONCE", 2)
     order = []
 
     class Watched:

@@ -2,15 +2,18 @@
 
 import argparse
 import json
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import NoDecode
 
 from core.base.errors import InputError
 from core.base.settings import SettingsTable
+from core.data.records import Id
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,20 @@ class GenerationTable(SettingsTable):
     def drawn(self) -> int:
         """Texts that sampling draws for each record."""
         return self.n_best if self.decoding == "sample" else 1
+
+    def draw_numbers(self, seed: int, identity: Id, length: int) -> np.ndarray:
+        """Return the random numbers `[drawn * length]` in [0, 1) that sample a record's texts.
+
+        They depend only on the seed and the record's id, not on other records. With more texts the
+        first ones stay the same.
+
+        Args:
+            seed: of the training.
+            identity: the record's id.
+            length: tokens of a target.
+        """
+        random = np.random.default_rng([seed, zlib.crc32(str(identity).encode())])
+        return random.random(self.drawn * length, np.float32)
 
 
 def check_n_best(table: GenerationTable) -> None:

@@ -1,6 +1,5 @@
 """Encode sources and targets, and pad them to batches."""
 
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,7 +10,6 @@ from tqdm import tqdm
 from core.base.extras import need
 from core.base.files import project_path
 from core.batches import Batch, DataGenerator, pad
-from core.data.records import Id
 from generation.settings import TargetTokens
 from task.records import Example, read_examples
 from task.settings import Settings
@@ -81,18 +79,9 @@ class SourceGenerator(DataGenerator):
         batch = source_block(sources, length, self.encoder_inputs)
         # Random numbers for sampling, which the model does not see and beam search ignores. Drawn
         # here, so that the samples of a record don't depend on its batch.
-        draws = [self.draw_numbers(self.examples[position].id) for position in positions]
-        return {**batch, "draws": np.stack(draws)}
-
-    def draw_numbers(self, identity: Id) -> np.ndarray:
-        """Return the random numbers `[samples * target_length]` in [0, 1) for sampling a record.
-
-        They depend only on the seed and the record's id, not on other records. With more samples
-        the first ones stay the same.
-        """
-        random = np.random.default_rng([self.seed, zlib.crc32(str(identity).encode())])
-        count = self.settings.generation.drawn * self.settings.target_length
-        return random.random(count, np.float32)
+        draw, length = self.settings.generation.draw_numbers, self.settings.target_length
+        ids = [self.examples[position].id for position in positions]
+        return {**batch, "draws": np.stack([draw(self.seed, one, length) for one in ids])}
 
 
 class PairGenerator(DataGenerator):

@@ -14,7 +14,7 @@ from core.base.files import project_path
 from core.data.checks import Finding
 from core.encoders.encoder import load_encoder
 from core.step import Models
-from task.data import encode_examples
+from library.encoding import encode_examples
 from task.decode import choose_labels, make_candidates
 from task.evaluation import evaluate
 from task.metrics import choose_metric

@@ -10,7 +10,8 @@ import numpy as np
 from core.base.errors import InputError
 from core.base.extras import need
 from core.data.records import whole_number
-from task.metrics import all_names, score
+from library.label_metrics import all_names
+from task.metrics import score
 from task.records import Example, Labels, read_example
 from task.settings import Settings
 

@@ -1,10 +1,27 @@
-"""Macro F1, Matthews correlation, average precision and reciprocal rank."""
+"""F1 of each label, macro F1, Matthews correlation, average precision and reciprocal rank."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from core.scores.precision_recall import precision_recall_f1
 from task.records import Example
+
+
+def all_names(golds: Sequence[Sequence[str]], labels: Sequence[str]) -> list[str]:
+    """Return the labels of the model and those that only the gold has, sorted."""
+    return sorted({name for gold in golds for name in gold} | set(labels))
+
+
+def label_scores(counts: np.ndarray, names: Sequence[str]) -> dict[str, dict]:
+    """Return label -> precision, recall and F1, of the labels that occur in gold or predictions.
+
+    Args:
+        counts: from `count_matches`.
+        names: of the labels.
+    """
+    totals = zip(names, counts.sum(axis=0), strict=True)
+    return {name: precision_recall_f1(*row) for name, row in totals if row.any()}
 
 
 def macro_f1(counts: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 from core.base.errors import InputError
 from core.base.extras import need
 from core.scores.precision_recall import precision_recall_f1
-from library.label_metrics import macro_f1, matthews, score_rankings
+from library.label_metrics import all_names, label_scores, macro_f1, matthews, score_rankings
 from task.records import Example, Labels
 
 RANKING_METRICS = ("map", "mrr")
@@ -69,22 +69,6 @@ def count_matches(
         row[[number_of[name] for name in predicted], 1] = 1
         row[[number_of[name] for name in gold], 2] = 1
     return counts
-
-
-def all_names(golds: Sequence[Sequence[str]], labels: Sequence[str]) -> list[str]:
-    """Return the labels of the model and those that only the gold has, sorted."""
-    return sorted({name for gold in golds for name in gold} | set(labels))
-
-
-def label_scores(counts: np.ndarray, names: Sequence[str]) -> dict[str, dict]:
-    """Return label -> precision, recall and F1, of the labels that occur in gold or predictions.
-
-    Args:
-        counts: from `count_matches`.
-        names: of the labels.
-    """
-    totals = zip(names, counts.sum(axis=0), strict=True)
-    return {name: precision_recall_f1(*row) for name, row in totals if row.any()}
 
 
 def score(
