@@ -13,15 +13,15 @@ class DataGenerator(BatchPlan):
     """Yield batches of encoded examples; a task makes the arrays of one batch in `make_batch`.
 
     Here an example is one row of a batch: a record, or a part of one. `BatchPlan.plan` returns
-    the positions (numbers of examples, not of tokens) and the padded length of each batch.
-    `BatchPlan.fill` returns weights, too; examples of weight 0 fill up the last training batch.
+    the positions (indices of examples) and the padded length of each batch.
+    `BatchPlan.fill` repeats some up to a whole batch, and returns weights, 0 for the repeated ones.
 
     Args of `BatchPlan`, whose constructor this class inherits:
         lengths: tokens of each example, special tokens included.
-        batch_size: examples in a batch, over all replicas. In prediction batches may have fewer,
+        batch_size: examples in a batch, over all replicas. In prediction, batches may have fewer,
             and the length of their longest text.
         buckets: at most this many padded lengths; 1: all batches have one static shape.
-        seed: order of the examples.
+        seed: decides the order of the examples.
     """
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:

@@ -20,23 +20,23 @@ NOT_INPUTS = ("loss_weight", "row")
 class TrainingModel(CompiledModel):
     """A functional model whose outputs are losses `[batch]`, one for each loss layer.
 
-    The generator makes a `loss_weight` for each example: the weight of its record, divided by the
+    The generator gives each example a `loss_weight`: the weight of its record, divided by the
     number of examples or tokens in the whole batch, over all replicas. The loss is the sum of
     losses * `loss_weight`, so gradients are summed over replicas and micro-batches, not averaged.
 
-    `compile` (core/fast/compiled_model.py) sets three attributes: `batch_gradients`, a tf.function
+    `compile` (core/fast/compiled_model.py) sets, among others, `batch_gradients`, a tf.function
     that sums `gradients` over micro-batches; `loss_means`, which `fit` prints; and `loss_scale`,
     which is None unless the layers compute in float16.
     """
 
     def train_step(self, batch: dict) -> dict:
-        """Update the weights by one batch; `fit` calls this in each replica."""
-        # Calls `gradients` below, once or for each micro-batch; an extra may replace it.
+        """Update the weights with one batch; `fit` calls this in each replica."""
+        # Calls `gradients` below, once or for each micro-batch; extras may replace this function.
         gradients, losses = self.batch_gradients(with_row_numbers(batch))
         self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, and clips
-        counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # the printed mean is unweighted
+        counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # printed: the plain mean over rows
         self.loss_means.update_state(losses, counted)
-        # Shape (1,): with several workers Keras averages over replicas and over this axis.
+        # Shape (1,): with several workers Keras averages over replicas and the first axis.
         return {name: mean[None] for name, mean in self.loss_means.result().items()}
 
     def gradients(self, batch: dict) -> Gradients:
@@ -57,7 +57,7 @@ class TrainingModel(CompiledModel):
             loss,
             [variable.value for variable in self.trainable_variables],
             output_gradients=scale,  # the gradient of loss * scale
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,  # BERT's pooler, for example
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,  # BERT's pooler, which no loss uses
         )
         # An embedding's gradient has a slice for each occurrence of a token: clipping needs sums.
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @keras.saving.register_keras_serializable("common")
 class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Rise linearly to the peak, then fall linearly; the learning rate is never 0.
+    """Rise linearly to the peak, then fall linearly; no update has a learning rate of 0.
 
     Args:
         peak: the highest learning rate.
@@ -34,7 +34,7 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         step = tf.cast(step, "float32") + 1.0
-        rise = step / max(self.warm_up_steps, 1)  # above 1 after warm-up, where `minimum` drops it
+        rise = step / max(self.warm_up_steps, 1)  # above 1, not the minimum, after warm-up
         done = (step - self.warm_up_steps) / (self.steps - self.warm_up_steps + 1)  # below 0 before
         return self.peak * tf.minimum(rise, self.fall(tf.clip_by_value(done, 0.0, 1.0)))
 
@@ -71,10 +71,10 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
 def rate_factors(settings, models: Models) -> dict[str, float]:
     """Return a dict: path of a variable -> its learning rate divided by `learning_rate`.
 
-    With the rates 1e-4 of the encoder and 1e-3 of the head these are 1 and 10.
+    With the rates 1e-4 of the encoder and 1e-3 of the other layers these are 1 and 10.
     """
-    # Learning rates: first the head's for all variables, then the encoder's for its own, then those
-    # of single layers. The optimizer multiplies its one schedule by their quotients.
+    # Learning rates: first `head_learning_rate` for all, then the encoder's own, then those of
+    # single layers. The optimizer multiplies its schedule by each rate / `learning_rate`.
     rates = dict.fromkeys(paths_of(models.training), settings.head_learning_rate)
     rates |= dict.fromkeys(paths_of(models.encoder), settings.learning_rate)
     for name, rate in models.learning_rates.items():

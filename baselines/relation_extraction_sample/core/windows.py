@@ -46,7 +46,7 @@ class WindowGenerator(DataGenerator):
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
         pairs = zip(self.record_of, self.windows, strict=True) if labels else ()
         self.labels = [self.label_window(self.examples[number], window) for number, window in pairs]
-        self.measure()  # the task sets sizes that all batches share
+        self.measure()  # of `BatchPlan`: the task sets sizes that all batches share
 
     def label_window(self, example: Any, window: Window) -> Any:
         """Return the labels of one window of an example."""

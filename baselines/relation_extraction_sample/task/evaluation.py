@@ -30,7 +30,7 @@ def evaluate(
     """
     tuned = tune_threshold(examples, candidates) if threshold is None else {"threshold": threshold}
     predictions = above(candidates, tuned["threshold"])
-    triples = {name: [triple for triple, _ in scored] for name, scored in predictions.items()}
+    triples = {key: [triple for triple, _ in scored] for key, scored in predictions.items()}
     facts = {**name_file(path), "records": len(examples), **tuned}
     return Evaluation(
         scores={**facts, **score(examples, triples)},
@@ -43,7 +43,7 @@ class TripleScorer(DevScorer):
     """Scores dev with the current weights of a training."""
 
     def score(self, batches: TripleGenerator, tuned: dict | None = None) -> Evaluation:
-        """Score the records of batches above the threshold in `tuned`, or their own best one."""
+        """Score batches by the threshold in `tuned`, which only extras pass, or by the best one."""
         candidates = predict_triples(self.predictor, batches)
         path, threshold = project_path(self.settings.dev_file), (tuned or {}).get("threshold")
         return evaluate(batches.examples, candidates, path, threshold, self.settings.shown_examples)

@@ -60,7 +60,7 @@ def tune_threshold(golds: Sequence[Example], candidates: Candidates) -> dict:
     """
     scores, hits, gold_count = [], [], 0
     for gold in golds:
-        best: dict[Triple, float] = {}  # in a predictions file a triple may be twice
+        best: dict[Triple, float] = {}  # a predictions file may repeat a triple
         for triple, probability in candidates.get(gold.id, []):
             best[triple] = max(probability, best.get(triple, probability))
         true, found = keep_annotated(gold, gold.triples), keep_annotated(gold, best)

@@ -13,8 +13,8 @@ INITIAL_DEVIATION = 0.02  # of kernels and embeddings, as in BERT
 def prefix_mask(segment_ids, padding_mask) -> keras.KerasTensor:
     """Return the attention mask `[batch, query, key]` of a source followed by its target.
 
-    Token i sees token j if cumsum(segment)_j <= cumsum(segment)_i and j is no padding. Segments are
-    0 in the source and 1 in the target. So source tokens have the sum 0, target tokens 1, 2, 3 ...
+    Token i sees token j if cumsum(segment)_j <= cumsum(segment)_i and j is not padding. Segments
+    are 0 in the source and 1 in the target, so source tokens have the sum 0, target tokens 1, 2 ...
 
     Args:
         segment_ids: `[batch, length]`.

@@ -25,7 +25,7 @@ def possible_pairs(mask, spans: bool) -> keras.KerasTensor:
 
 
 def mask_impossible(scores, mask, spans: bool) -> keras.KerasTensor:
-    """Set the scores `[batch, heads, length, length]` of impossible pairs to `MASKED`."""
+    """Set the float32 scores `[batch, heads, length, length]` of impossible pairs to `MASKED`."""
     return ops.where(possible_pairs(mask, spans)[:, None], scores, MASKED)
 
 
@@ -110,6 +110,6 @@ class SparseMultilabelLoss(keras.layers.Layer):
 
 
 def cells_of(labels: tf.Tensor) -> tf.Tensor:
-    """Return (row, i, j) of each label; an unused one is (row, 0, 0): 0 is added there."""
+    """Return (row, i, j) of each label; an unused one is (row, 0, 0), where 0 is added."""
     rows = tf.broadcast_to(tf.range(tf.shape(labels)[0])[:, None], tf.shape(labels)[:2])
     return tf.concat([rows[..., None], tf.cast(tf.maximum(labels, 0), "int32")], axis=-1)

@@ -38,7 +38,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
-    # `examples` twice: cross-validation trains on a part of them, and scores the rest.
+    # Twice the same `examples`; extras/folds passes a part of them as `train_examples`.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples)
 
@@ -57,10 +57,10 @@ def train(
     train_examples: Sequence[Example],
     dev_examples: Sequence[Example],
 ) -> None:
-    """Train one model, and keep the weights with the best score of dev.
+    """Train one model, and keep the weights with the best score on dev.
 
     Args:
-        settings: of the project.
+        settings: the project's.
         strategy: the devices.
         run: its folder, and where to continue.
         examples: the training file, from which all folds take the vocabulary and the entity types.
@@ -76,9 +76,9 @@ def train(
         models = build_models(encoder, len(schema.types), settings)
 
     shared = (tokenizer, schema.types, models.encoder_inputs, settings)
-    # `of` has the arguments of the constructor, and adds the `weight` of each record.
+    # `of` takes the arguments of the constructor, and adds the `weight` of each record.
     batches = EntityGenerator.of(train_examples, *shared, batch_size)
-    # False: without labels. Scores need the records only; the loss of dev makes its own batches.
+    # False: without labels, which the scorer reads from `dev_examples`.
     dev_batches = EntityGenerator.of(dev_examples, *shared, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, make_selector(settings.tagger))
     scorer = EntityScorer(predictor, dev_batches, settings, schema.flat)
@@ -89,7 +89,7 @@ def train(
         training.prepare()  # checks the batches, seeds dropout, calls `prepare` of each extra
         # No `loss`: this model's outputs are losses. `compile_options` sets micro-batches and XLA.
         models.training.compile(make_optimizer(training), **training.compile_options)
-    # Makes the run's folder, or restores the checkpoint of an interrupted run.
+    # Makes the run's folder; restores the checkpoint, if the run was interrupted.
     training.begin(tokenizer, asdict(schema))
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
     # epoch the evaluator scores dev, and keeps the best weights.

@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def train(settings: Settings, strategy: Strategy, run: Run) -> None:
-    """Train one model, and keep the weights with the best score of dev.
+    """Train one model, and keep the weights with the best score on dev.
 
     Args:
         settings: of the project; `shards` names the folder of the texts, those of dev included.
@@ -66,7 +66,7 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
         training.prepare()  # checks the batches, seeds dropout, calls `prepare` of each extra
         # No `loss`: this model's outputs are losses. `compile_options` sets micro-batches and XLA.
         models.training.compile(make_optimizer(training), **training.compile_options)
-    # Makes the run's folder, or restores the checkpoint of an interrupted run.
+    # Makes the run's folder; restores the checkpoint, if the run was interrupted.
     training.begin(tokenizer, labels=None)
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
     # epoch the evaluator scores dev, and keeps the best weights.

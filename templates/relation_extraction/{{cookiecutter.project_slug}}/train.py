@@ -28,7 +28,7 @@ from task.model import build_models
 from task.records import Example, collect_predicates, read_examples
 from task.settings import Settings
 
-MONITOR = "f1"  # this score of dev chooses the weights that are kept; higher is better
+MONITOR = "f1"  # the weights with the highest score of this name on dev are kept
 
 
 @command
@@ -39,7 +39,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
-    # `examples` twice: cross-validation trains on a part of them, and scores the rest.
+    # Twice the same `examples`; extras/folds passes a part of them as `train_examples`.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples)
 
@@ -58,10 +58,10 @@ def train(
     train_examples: Sequence[Example],
     dev_examples: Sequence[Example],
 ) -> None:
-    """Train one model, and keep the weights with the best score of dev.
+    """Train one model, and keep the weights with the best score on dev.
 
     Args:
-        settings: of the project.
+        settings: the project's.
         strategy: the devices.
         run: its folder, and where to continue.
         examples: the training file, from which all folds take the vocabulary and the predicates.
@@ -77,9 +77,9 @@ def train(
         models = build_models(encoder, len(predicates), settings)
 
     shared = (tokenizer, predicates, models.encoder_inputs, settings)
-    # `of` has the arguments of the constructor, and adds the `weight` of each record.
+    # `of` takes the arguments of the constructor, and adds the `weight` of each record.
     batches = TripleGenerator.of(train_examples, *shared, batch_size)
-    # False: without labels. Scores need the records only; the loss of dev makes its own batches.
+    # False: without labels, which the scorer reads from `dev_examples`.
     dev_batches = TripleGenerator.of(dev_examples, *shared, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, select_triples)
     scorer = TripleScorer(predictor, dev_batches, settings)

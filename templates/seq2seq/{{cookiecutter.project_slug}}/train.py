@@ -39,7 +39,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
-    # `examples` twice: cross-validation trains on a part of them, and scores the rest.
+    # Twice the same `examples`; extras/folds passes a part of them as `train_examples`.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples)
 
@@ -58,10 +58,10 @@ def train(
     train_examples: Sequence[Example],
     dev_examples: Sequence[Example],
 ) -> None:
-    """Train one model, and keep the weights with the best score of dev.
+    """Train one model, and keep the weights with the best score on dev.
 
     Args:
-        settings: of the project.
+        settings: the project's.
         strategy: the devices.
         run: its folder, and where to continue.
         examples: the training file, from which `tiny` learns its vocabulary in all folds.
@@ -76,11 +76,11 @@ def train(
 
     tokens = find_target_tokens(tokenizer, encoder)
     input_names = models.encoder_inputs
-    # `of` has the arguments of the constructor, and adds the `weight` of each record.
+    # `of` takes the arguments of the constructor, and adds the `weight` of each record.
     pairs = PairGenerator.of(train_examples, tokens, tokenizer, input_names, settings, batch_size)
     batches = pack_pairs(pairs, settings)
-    # While the model trains, dev texts are generated with `evaluate_beams`, by default 1: several
-    # times as fast as the search of predict.py and evaluate.py, whose scores are often higher.
+    # While the model trains, dev texts are generated with `evaluate_beams`, by default 1 (greedy):
+    # several times as fast as the search of predict.py and evaluate.py, which often scores higher.
     beams = settings.generation.evaluate_beams
     dev_settings = settings.with_generation(decoding="beam", beams=beams)
     dev_batches = SourceGenerator.of(
@@ -94,8 +94,8 @@ def train(
         training.prepare()  # checks the batches, seeds dropout, calls `prepare` of each extra
         # No `loss`: this model's outputs are losses. `compile_options` sets micro-batches and XLA.
         models.training.compile(make_optimizer(training), **training.compile_options)
-    # Makes the run's folder, or restores the checkpoint of an interrupted run. Prediction needs the
-    # tokens that begin and end a target.
+    # Makes the run's folder; restores the checkpoint, if the run was interrupted. `tokens`, which
+    # begin and end a target, are kept for prediction.
     training.begin(tokenizer, asdict(tokens))
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
     # epoch the evaluator scores dev, and keeps the best weights.

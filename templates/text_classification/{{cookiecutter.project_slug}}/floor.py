@@ -142,7 +142,7 @@ def score_floor(
     many texts and labels it would take minutes, so it is left out, which is printed.
 
     Args:
-        settings: of the project.
+        settings: the project's.
         examples: of the training file.
         dev_examples: tune the threshold; in a cross-validation they are the same.
         fold_of: the fold that holds out each example `[examples]`; None: no cross-validation.
@@ -247,12 +247,15 @@ def is_too_much(labels: Labels, examples: Sequence[Example], folds: int) -> bool
 
 
 def report_floor(
-    settings: Settings, evaluations: dict[str, Evaluation], gold: Sequence[Example], metric: str
+    settings: Settings,
+    evaluations: dict[str, Evaluation] | None,
+    gold: Sequence[Example],
+    metric: str,
 ) -> tuple[dict, list]:
     """Keep the classical model's scores; return those of dev and its errors, for the report.
 
     Args:
-        settings: of the project.
+        settings: the project's.
         evaluations: from `score_floor`; empty: the classical model was not trained.
         gold: the examples of dev.
         metric: the score that decides.
@@ -270,7 +273,7 @@ def keep_floor(settings: Settings, evaluations: dict[str, Evaluation], metric: s
     They go to runs/floor; if that has a floor of other data or labels, to a folder in it.
 
     Args:
-        settings: of the project.
+        settings: the project's.
         evaluations: from `score_floor`.
         metric: the score that decides.
     """

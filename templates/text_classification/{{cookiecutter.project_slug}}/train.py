@@ -42,7 +42,7 @@ def main() -> None:
     print(settings.describe())
     strategy = make_strategy(settings)
     floor = score_floor(settings, examples, dev_examples) if settings.floor else {}
-    # `examples` twice: cross-validation trains on a part of them, and scores the rest.
+    # Twice the same `examples`; extras/folds passes a part of them as `train_examples`.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples, floor)
 
@@ -64,10 +64,10 @@ def train(
     train_examples: Sequence[Example],
     dev_examples: Sequence[Example],
 ) -> None:
-    """Train one model, and keep the weights with the best score of dev.
+    """Train one model, and keep the weights with the best score on dev.
 
     Args:
-        settings: of the project.
+        settings: the project's.
         strategy: the devices.
         run: its folder, and where to continue.
         examples: the training file, from which all folds take the vocabulary and the labels.
@@ -82,12 +82,12 @@ def train(
         encoder = load_encoder(settings, tokenizer)
         models = build_models(encoder, labels, settings)
 
-    input_names = [tensor.name for tensor in models.inference.inputs]
+    input_names = [tensor.name for tensor in models.inference.inputs]  # all but the targets
     shared = (tokenizer, labels, input_names, settings)
     size = settings.prediction_batch_size
-    # `of` has the arguments of the constructor, and adds the `weight` of each record.
+    # `of` takes the arguments of the constructor, and adds the `weight` of each record.
     batches = ExampleGenerator.of(train_examples, *shared, batch_size)
-    with_labels = False  # scores need none; the loss of dev makes batches of its own
+    with_labels = False  # the scorer reads the labels from `dev_examples`
     dev_batches = ExampleGenerator.of(dev_examples, *shared, size, with_labels)
     scorer = LabelScorer(Predictor([models.inference], strategy), dev_batches, settings)
     monitor = choose_metric(settings.metric, labels, dev_examples)
@@ -97,7 +97,7 @@ def train(
         training.prepare()  # checks the batches, seeds dropout, calls `prepare` of each extra
         # No `loss`: this model's outputs are losses. `compile_options` sets micro-batches and XLA.
         models.training.compile(make_optimizer(training), **training.compile_options)
-    # Makes the run's folder, or restores the checkpoint of an interrupted run.
+    # Makes the run's folder; restores the checkpoint, if the run was interrupted.
     training.begin(tokenizer, asdict(labels))
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
     # epoch the evaluator scores dev, and keeps the best weights.
@@ -115,7 +115,7 @@ def report(
     """Write the report of a trained run, keep the floor, and mark the run as finished.
 
     Args:
-        settings: of the project.
+        settings: the project's.
         run: trained.
         dev_examples: the examples that it was scored on.
         floor: from `score_floor`; empty: the classical model was not trained.
@@ -124,10 +124,10 @@ def report(
     scores = read_scores(run.folder)
     metric = scores["monitor"].removeprefix("neg_")  # "neg_rmse" is shown as rmse
     errors = find_errors(dev_examples, predictions, scores["dev"])
-    of_floor = report_floor(settings, floor or {}, dev_examples, scores["monitor"])
-    write_report(run.folder, settings.task, errors, of_floor)
+    floor_scores, floor_errors = report_floor(settings, floor, dev_examples, scores["monitor"])
+    write_report(run.folder, settings.task, errors, (floor_scores, floor_errors))
     finish_run(run)
-    compared = f", the floor's {of_floor[0][metric]:.4f}" if floor else ""
+    compared = f", the floor's {floor_scores[metric]:.4f}" if floor else ""
     print(f"best dev {metric} {scores['dev'][metric]:.4f}{compared}; see {run.name}/report.html")
 
 

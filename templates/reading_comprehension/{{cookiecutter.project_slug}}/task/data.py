@@ -196,7 +196,7 @@ class AnswerGenerator(DataGenerator):
         labels: False for prediction.
     """
 
-    of_items = ("windows", "pairs")  # have one entry for each window, for extras/cache
+    of_items = ("windows", "pairs")  # extras/cache keeps these: one entry for each window
     learns_unlabelled = True  # `labels` may be False in training, for extras/regularization
 
     def __init__(

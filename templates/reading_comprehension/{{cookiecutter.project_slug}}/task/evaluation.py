@@ -72,7 +72,7 @@ class AnswerScorer(DevScorer):
         self.lengths = lengths
 
     def score(self, batches: AnswerGenerator, tuned: dict | None = None) -> Evaluation:
-        """Score the records of batches by the threshold of `tuned`, or by their own best one."""
+        """Score batches by the threshold in `tuned`, which only extras pass, or by the best one."""
         settings, threshold = self.settings, (tuned or {}).get("threshold")
         candidates = predict_answers(self.predictor, batches, settings, self.lengths)
         path, shown = project_path(settings.dev_file), settings.shown_examples

@@ -83,9 +83,9 @@ def pointer_labels(
         number = number_of.get(triple.predicate)
         if subject is None or object_ is None or number is None:
             continue  # number is None: a predicate that the training file does not have
-        subjects = 0 if entity_heads == "shared" else 2 * number  # number of their head
-        spans[subjects].append(subject)
-        spans[subjects + 1].append(object_)
+        entity_head = 0 if entity_heads == "shared" else 2 * number
+        spans[entity_head].append(subject)
+        spans[entity_head + 1].append(object_)
         head_links[number].append((subject[0], object_[0]))
         tail_links[number].append((subject[1], object_[1]))
     known = example.annotated_predicates  # None: all

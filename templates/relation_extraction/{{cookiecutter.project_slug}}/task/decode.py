@@ -17,7 +17,7 @@ from task.records import Example, Triple
 # Record id -> [(triple, its probability)], best first.
 Candidates = dict[Id, list[tuple[Triple, float]]]
 
-# Candidates below sigmoid(-4) = 0.018 are dropped before a threshold is tuned.
+# Candidates below sigmoid(-4) = 0.018 are always dropped.
 LOWEST_LOGIT = -4.0
 # A window keeps at most this many subjects, objects (of each predicate, if entity_heads =
 # "per_predicate") and triples. An untrained model scores nearly all pairs above LOWEST_LOGIT.
@@ -44,21 +44,21 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
         object.
     """
     entity = [run["entity"] for run in outputs]
-    head = [run["head"] for run in outputs]
-    tail = [run["tail"] for run in outputs]
-    predicates = max(part.shape[1] for part in head[0])  # axis 1: the heads, or 1 where they share
+    first_links = [run["head"] for run in outputs]
+    last_links = [run["tail"] for run in outputs]
+    predicates = max(part.shape[1] for part in first_links[0])  # parts that heads share have 1
     # `[batch, heads, spans]`. Even heads of the entity pointer are subjects, odd ones objects.
     spans = best_spans(entity, outputs[0]["mask"], MOST_SPANS)
     subject_scores, subject_first, subject_last = (found[:, 0::2] for found in spans)
     object_scores, object_first, object_last = (found[:, 1::2] for found in spans)
     # Each subject with each object: `[batch, predicates, subjects, objects]`. Links need no mask:
-    # the score of a span in the padding is -1e9 already, so the lowest is, too.
-    heads = tf.range(predicates)[:, None]  # the head of each subject: all of a row have the same
-    head_links = score_pairs(head, heads, subject_first, object_first)
-    tail_links = score_pairs(tail, heads, subject_last, object_last)
+    # the score of a span in the padding is -1e9 already.
+    heads = tf.range(predicates)[:, None]  # head n of a link pointer scores pairs of predicate n
+    first_scores = score_pairs(first_links, heads, subject_first, object_first)
+    last_scores = score_pairs(last_links, heads, subject_last, object_last)
     # With shared entity heads `[batch, 1, ...]`, the same for all predicates.
     entities = tf.minimum(subject_scores[..., :, None], object_scores[..., None, :])
-    weakest = tf.minimum(tf.minimum(head_links, tail_links), entities)
+    weakest = tf.minimum(tf.minimum(first_scores, last_scores), entities)
     # `subject` and `object_` are ranks in the lists of spans; `pick` looks up their tokens.
     scores, (predicate, subject, object_) = top_cells(weakest, MOST_TRIPLES)
     places = [
@@ -100,7 +100,7 @@ def predict_triples(
     """Return the candidates of every example: triples with probabilities, best first.
 
     A triple found in several windows of a text has its highest score. Without `keep_all`, only the
-    best of a file are kept: 64 for each window, at least 10,000. `progress`: title of a bar.
+    best of the file are kept: 64 times its windows, but at least 10,000. `progress`: of a bar.
     """
     best = BestCandidates(generator, keep_all)
     decode = partial(decode_window, predicates=generator.predicates)
@@ -116,8 +116,8 @@ def predict_triples(
 def above(candidates: Candidates, threshold: float) -> Candidates:
     """Return the candidates that are above the threshold."""
     return {
-        name: [(triple, score) for triple, score in scored if score > threshold]
-        for name, scored in candidates.items()
+        record_id: [pair for pair in scored if pair[1] > threshold]
+        for record_id, scored in candidates.items()
     }
 
 

@@ -1,10 +1,10 @@
 """GPLinker: an entity pointer, and two link pointers with a head for each predicate.
 
-A pointer gives a score to each pair of tokens (i, j), in one grid for each of its heads; training
-pushes it above 0 for yes. The entity pointer asks: are the tokens from i to j a subject (head 0) or
-an object (head 1)? The head pointer asks for each predicate: does an object that starts at j belong
-to a subject that starts at i? The tail pointer asks the same of their last tokens. A triple is
-predicted where all four scores are high, so triples may nest, overlap and share subjects.
+A pointer gives a score to each pair of tokens (i, j), in one grid for each of its heads: above 0
+if the answer is yes, below if it is no. The entity pointer asks: are the tokens from i to j a
+subject (head 0) or an object (head 1)? The head pointer asks for each predicate: does an object
+that starts at j belong to a subject that starts at i? The tail pointer asks the same of their last
+tokens. A triple is predicted where all four scores are high, so triples may nest and overlap.
 Source: Su 2022, https://kexue.fm/archives/8888.
 """
 
@@ -24,7 +24,7 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
 
     Args:
         encoder: token ids -> hidden states `[batch, length, width]`.
-        predicates: how many.
+        predicates: their number.
         settings: `pointer`, `pointer_size`, `entity_heads`.
     """
     entity_heads = entity_head_count(predicates, settings.entity_heads)
@@ -41,7 +41,7 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
     }
     # Parts of the scores: queries and keys `[batch, 1 or heads, length, size]`; with "efficient"
     # also starts and ends `[batch, heads, length]`. The inference model returns these, and
-    # `select_triples` scores only likely pairs of them: all grids of a long text fill the memory.
+    # `select_triples` scores only likely pairs: all grids of a long text would fill the memory.
     parts = {name: layer(hidden) for name, layer in pointers.items()}
     inference = keras.Model(inputs, {**parts, "mask": mask}, name="inference")
 
@@ -58,8 +58,8 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
         label_inputs[label.name] = label
         spans = name == "entity"  # else links
         scores[name] = PairScores(spans, name=f"{name}_scores")(parts[name], mask)
-        # Computes `SparseMultilabelLoss`; with 12 heads or more a CPU does it from `parts` instead
-        # of `scores`, which is faster.
+        # `SparseMultilabelLoss` of scores, label and weights. What follows these serves a faster
+        # formula for 12 heads or more on a CPU, which does not read the scores.
         loss = ManyHeadsLoss(dtype="float32", name=f"{name}_loss")
         losses[loss.name] = loss(
             scores[name], label, weights[name], parts=parts[name], padding_mask=mask, spans=spans

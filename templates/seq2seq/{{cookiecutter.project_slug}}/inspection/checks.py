@@ -61,7 +61,7 @@ def measure_reach(
         examples: of a file.
         tokenizer: of the encoder.
         ends: tokens that end a target.
-        settings: of the project.
+        settings: the project's.
     """
     unknown = {tokenizer.token_to_id(token) for token in UNKNOWN} - {None}
     endless = settings.model_copy(update={"max_length": ENDLESS})  # with all of a prompt

@@ -31,7 +31,7 @@ def encode_sources(
 ) -> list[np.ndarray]:
     """Return the tokens of each source with special tokens; long sources are cut at the end."""
     if settings.model == "pretrained":
-        # Not `writers_table`: extras/cache notes which settings are read here.
+        # By its name, because extras/cache notes the names of the settings that are read here.
         table: Any = getattr(settings, "writers", None)
         encode_prompts = need("writers", "files").encode_prompts
         return encode_prompts(tokenizer, texts, table, settings.max_length)
@@ -79,19 +79,19 @@ class SourceGenerator(DataGenerator):
         batch = source_block(sources, length, self.encoder_inputs)
         # Random numbers for sampling, which the model does not see and beam search ignores. Drawn
         # here, so that the samples of a record don't depend on its batch.
-        draw, length = self.settings.generation.draw_numbers, self.settings.target_length
-        ids = [self.examples[position].id for position in positions]
-        return {**batch, "draws": np.stack([draw(self.seed, one, length) for one in ids])}
+        draw, size = self.settings.generation.draw_numbers, self.settings.target_length
+        draws = [draw(self.seed, self.examples[position].id, size) for position in positions]
+        return {**batch, "draws": np.stack(draws)}
 
 
 class PairGenerator(DataGenerator):
     """Batches of sources with one target each: a record with two targets gives two rows.
 
-    Each target has the whole weight of its record, unless extras/distillation gives it a share.
+    Each target has the whole weight of its record (extras/distillation may give it a share).
     Source and target are arrays of their own, so logits, over the whole vocabulary, are computed
     for targets only. The bucket of a row depends on the tokens of both together.
 
-    `examples` are records; row n belongs to the record `examples[record_of[n]]`.
+    `examples` are records; row n belongs to `examples[record_of[n]]`, and `of` gives it its weight.
 
     Args: those of `SourceGenerator`, and `tokens`, which begin and end a target.
     """
@@ -124,11 +124,11 @@ class PairGenerator(DataGenerator):
         self.measure()
 
     def measure(self) -> None:
-        """Set `padded_lengths` `[buckets, 2]`: of source and target, the longest of each bucket."""
+        """Set `padded_lengths` `[buckets, 2]`: the longest source and target up to each bucket."""
         bucket_of = np.searchsorted(self.boundaries, self.lengths)
         buckets = range(len(self.boundaries))
         longest = [self.sizes[bucket_of == bucket].max(axis=0) for bucket in buckets]
-        self.padded_lengths = np.maximum.accumulate(longest)  # what is left over joins the next
+        self.padded_lengths = np.maximum.accumulate(longest)  # leftover rows join the next bucket
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         bucket = np.searchsorted(self.boundaries, length)
@@ -145,8 +145,8 @@ class PairGenerator(DataGenerator):
 
     @property
     def mean_tokens(self) -> float:
-        """The mean tokens of a row, source and target together, without padding, for check.py."""
-        return float(np.sum(self.sizes) / self.size)
+        """The mean tokens of a row, source and target together; `fit` prints the speed."""
+        return float(self.sizes.sum() / len(self.sizes))
 
     def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
         return read_examples(project_path(path), labelled, self.settings)

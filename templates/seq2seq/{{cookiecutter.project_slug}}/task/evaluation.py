@@ -44,7 +44,7 @@ def evaluate(
     facts = {**name_file(path), "records": len(examples)}
     return Evaluation(
         scores={**facts, **score(examples, texts, records, settings)},
-        predictions=[written | asdict(scores) for written, scores in rows],
+        predictions=[record | asdict(numbers) for record, numbers in rows],
         shown=[describe(example, texts[example.id]) for example in examples[:shown]],
     )
 
@@ -73,7 +73,7 @@ class TextScorer(DevScorer):
             self.perplexity = PerplexityScorer(predictor.models[0].models, predictor.strategy)
 
     def score(self, batches: SourceGenerator, tuned: dict | None = None) -> Evaluation:
-        """Score the texts for some batches; `tuned` is for tasks that have a threshold."""
+        """Score the texts for batches; `tuned` is not used: this task has no threshold."""
         settings, path = self.settings, project_path(self.settings.dev_file)
         written = predict_texts(self.predictor, batches, self.tokenizer)
         evaluation = evaluate(batches.examples, written, path, settings, settings.shown_examples)
@@ -86,7 +86,7 @@ class TextScorer(DevScorer):
 
 
 def describe(example: Example, predicted: str, most: int = 3) -> str:
-    """Return a source with its targets, at most `most` of them, and the prediction."""
+    """Return a source, at most `most` of its targets, and the prediction."""
     lines = [excerpt(example.source)]
     lines += [f"  gold:      {excerpt(target)}" for target in example.targets[:most]]
     return "\n".join([*lines, f"  predicted: {excerpt(predicted)}\n"])

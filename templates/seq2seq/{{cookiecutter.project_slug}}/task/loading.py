@@ -25,7 +25,7 @@ def load_tokenizer_and_encoder(
     """Return the tokenizer and the encoder; `keep_tokens` reduces both to the tokens in use.
 
     Args:
-        settings: of the project.
+        settings: the project's.
         examples: of the training file.
     """
     tokenizer = load_tokenizer(settings, examples, tokenizer_texts, train_text_tokenizer)

@@ -86,12 +86,12 @@ def score(
         settings: `lowercase_scores`.
     """
     # sacrebleu wants the first targets of all records, then the second ones; None if there is none.
-    streams: list = [list(n) for n in zip_longest(*(example.targets for example in examples))]
+    streams: list = [list(nth) for nth in zip_longest(*(example.targets for example in examples))]
     chrf = CHRF(lowercase=settings.lowercase_scores)
     texts = [predictions[example.id] for example in examples]
     statistics = np.array([record.statistics for record in records])
     return {
-        "bleu": float(bleu_score(*statistics.T)),
+        "bleu": float(bleu_score(*statistics.T)),  # of the sums of its columns
         "chrf": chrf.corpus_score(texts, streams).score,
         "rouge_l": float(np.mean([record.rouge_l for record in records])),
         "exact_match": float(np.mean([record.exact_match for record in records])),

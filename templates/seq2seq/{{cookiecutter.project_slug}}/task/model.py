@@ -33,9 +33,9 @@ def find_positions(mask: tf.Tensor) -> tf.Tensor:
 class PrefixLanguageModel(keras.layers.Layer):
     """The layers of a BERT under the prefix mask: they read a source and write a target.
 
-    The encoder has positions for both: task/loading.py makes sure of it. generation/layers.py
-    computes the same token by token, for the cache of generation: if you change this, change that
-    too, or set `cache = false`.
+    The encoder has positions for both: task/loading.py makes sure of it. generation/layers.py and
+    generation/steps.py compute the same token by token, for the cache of generation: if you change
+    this, change them too, or set `cache = false`.
 
     Args:
         encoder: the BERT; its token embedding scores the next token, too.
@@ -45,7 +45,7 @@ class PrefixLanguageModel(keras.layers.Layer):
         super().__init__(**kwargs)
         self.encoder = encoder
         width = encoder.hidden_dim
-        # Two new layers, built here since `score` is no `call`; the embedding scores their output.
+        # New layers are built here: Keras does not trace `call`. The embedding scores their output.
         self.head_dense, self.head_norm = head_layers(width, dtype=self.dtype_policy)
         for layer in (self.head_dense, self.head_norm):
             layer.build((None, None, width))
@@ -68,7 +68,7 @@ class PrefixLanguageModel(keras.layers.Layer):
             target_ids: `[batch, target]`, shifted by one: the begin token comes first.
             training: whether dropout is on.
         """
-        # Targets are segment 1. Their padding comes last, so no real token sees it: its mask is 1.
+        # Targets are segment 1. Their padding is last: no real token sees it, so its mask may be 1.
         ones = ops.ones_like(target_ids)
         mask = ops.concatenate([padding_mask, ones], axis=1)
         segments = ops.concatenate([segment_ids, ones], axis=1)

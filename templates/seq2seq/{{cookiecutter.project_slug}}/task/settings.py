@@ -10,19 +10,19 @@ from generation.settings import GenerationTable
 
 
 class Settings(RecordSettings):
-    """The settings of all tasks (core/base/settings.py), and those of models, scores and search."""
+    """The settings of all tasks, such as `max_length` (core/base/settings.py), and of this one."""
 
     task: ClassVar[str] = "Seq2seq"
 
     # model
     model: Literal["unilm", "encoder_decoder", "pretrained"] = Field(
         "unilm",
-        description="which model writes. unilm: the encoder; encoder_decoder: a new decoder",
+        description="unilm: the encoder writes; encoder_decoder: a new decoder; pretrained",
     )
     decoder_layers: int = Field(2, ge=1, description="layers of the decoder of encoder_decoder")
     target_length: int = Field(64, ge=2, description="tokens of a target, its end included")
     keep_tokens: Literal["all", "used"] = Field(
-        "all", description="used: keep only tokens of the training file; a faster head"
+        "all", description="used: keep only tokens of the training file, for a faster head"
     )
     label_smoothing: float = Field(
         0.1, ge=0, lt=1, description="probability spread over all tokens"
@@ -43,7 +43,7 @@ class Settings(RecordSettings):
 
     @property
     def writers_table(self) -> Any:
-        """The table of extras/writers; None: this project does not have the extra."""
+        """The table that extras/writers adds to these settings; None: without the extra."""
         return getattr(self, "writers", None)
 
     @property

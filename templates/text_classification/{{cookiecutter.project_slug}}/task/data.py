@@ -44,9 +44,10 @@ class ExampleGenerator(DataGenerator):
         self.arrays = self.encode(tokenizer)  # [example][input]
         # [examples, labels]: 0 or 1, the probability of a label, or the numbers to learn
         self.targets = labels.targets(self.examples) if with_labels else None
+        # The longest: extras/retrieval encodes the texts of a pair one by one.
         lengths = [max(map(len, arrays)) for arrays in self.arrays]
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
-        self.measure()
+        self.measure()  # nothing here; extras have generators that need it
 
     def encode(self, tokenizer: Tokenizer) -> list[list[np.ndarray]]:
         """Return the arrays `[length]` of each example, in the order of `inputs`."""

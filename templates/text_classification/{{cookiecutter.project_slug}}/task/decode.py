@@ -15,9 +15,9 @@ from task.records import Example, Labels
 # What the model returns for a whole file: id of a record -> its probabilities `[labels]`, or its
 # numbers, in the order of `Labels.names`.
 Candidates = dict[Id, np.ndarray]
-# Significant digits of probabilities, here as in files: scores that are computed from both agree.
+# Significant digits of probabilities, so that scores from memory and from a file agree.
 DIGITS = 7
-# One for all labels, or label -> its own; for numbers the cuts between grades.
+# One for all labels, or label -> its own; for numbers target -> the cuts between its grades.
 Threshold = float | dict
 
 
@@ -102,8 +102,8 @@ def prediction_records(
 ) -> list[dict]:
     """Return the records of the predictions file.
 
-    `score` is the probability of the positive label, by which a ranking is sorted; without a
-    positive label it is that of the predicted one.
+    One label: `score` is the probability of the positive label, by which a ranking is sorted;
+    without a positive label it is that of the predicted one.
     """
     if labels.are_numbers:
         number_records = need("competition", "number_evaluation").number_records

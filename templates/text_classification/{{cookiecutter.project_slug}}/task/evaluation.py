@@ -40,9 +40,9 @@ def evaluate(
         examples: read from `path`, with their gold labels.
         candidates: from `predict_probabilities`.
         labels: from `collect_targets`.
-        settings: their table of extras/competition may ask for more scores.
+        settings: their table of extras/competition may ask for more scores, and thresholds.
         threshold: a label is chosen if its probability is above it. None: tune it on these
-            examples, as training does after each epoch; scores.json keeps that of the best.
+            examples, as training does after each epoch; scores.json has that of the best weights.
         shown: how many examples to show as text.
     """
     if labels.are_numbers:
@@ -51,7 +51,7 @@ def evaluate(
     competition = None
     if getattr(settings, "competition", None):
         competition = need("competition", "label_scores")
-        if threshold is None:  # None again, unless the settings ask for other thresholds
+        if threshold is None:  # still None, unless the settings ask for other thresholds
             threshold = competition.tune_thresholds(examples, candidates, labels, settings)
     if threshold is None:
         threshold = tune_threshold(examples, candidates, labels)
@@ -80,7 +80,7 @@ def evaluate(
 
 
 class LabelScorer(DevScorer):
-    """Scores dev with the current weights of a training."""
+    """Scores dev with the current weights; `tuned`: scores whose thresholds are used instead."""
 
     def score(self, batches: ExampleGenerator, tuned: dict | None = None) -> Evaluation:
         return evaluate(

@@ -19,7 +19,8 @@ def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> s
     """Return the name of the score that chooses the best epoch.
 
     `auto` becomes MAP for rankings, micro F1 for several labels a record, F1 with a positive label,
-    RMSE for numbers, and else accuracy. Errors are negated: `log_loss` becomes `neg_log_loss`.
+    RMSE or MCRMSE for numbers, and else accuracy. Errors are negated: `log_loss` becomes
+    `neg_log_loss`.
 
     Args:
         metric: the setting.
@@ -77,7 +78,7 @@ def score(
     positive_scores: np.ndarray | None,
     labels: Labels,
 ) -> dict:
-    """Return the scores that apply to these data; extras/competition adds its own.
+    """Return the scores that exist for these data; extras/competition adds its own.
 
     Args:
         examples: gold.

@@ -50,7 +50,7 @@ class LabelLoss(keras.layers.Layer):
 
     Args:
         weights: of the labels, see the subclasses; None: 1 for all.
-        smoothing: share of the target that the other labels (or the label's absence) get too.
+        smoothing: share of the target that is spread over all labels, or presence and absence.
     """
 
     def __init__(self, weights: list | None = None, smoothing: float = 0.0, **kwargs: Any) -> None:
@@ -117,12 +117,12 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
         return models
     inputs, pooled = read_texts(encoder, labels, settings)
     dropout = keras.layers.Dropout(settings.dropout, name="pooled_dropout")
-    # Keras names an output by the layer that returns it, which must be label_loss, as below: the
-    # loss layer, or the `Average` over several samples.
+    # `core` finds a loss by the name of the layer that returns it. So that layer has the name of
+    # the output below, label_loss: the loss layer, or the `Average` over several samples.
     name = "label_loss" if settings.dropout_samples == 1 else "sample_loss"
     head = make_head(labels, settings, name)
     to_logits = head.logits
-    if getattr(encoder, "answers", None):  # extras/writers: a decoder that answers with a word
+    if getattr(encoder, "answers", None):  # extras/writers: logits of a word for each label
         to_logits = need("writers", "answers").answer_layer(encoder, labels)
     # Each call draws another dropout mask; in prediction dropout does nothing.
     samples = [to_logits(dropout(pooled)) for _ in range(settings.dropout_samples)]

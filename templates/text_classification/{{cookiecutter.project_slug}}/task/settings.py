@@ -14,13 +14,13 @@ class Settings(RecordSettings):
     """The settings of all tasks, such as `epochs` (core/base/settings.py), and of classifiers."""
 
     task: ClassVar[str] = "Text classification"
-    free_settings: ClassVar[tuple[str, ...]] = ("floor",)
+    free_settings: ClassVar[tuple[str, ...]] = ("floor",)  # may change when a run is resumed
 
     output: Literal["labels", "number"] = Field(
         "labels", description="number: one or several for each record, with extras/competition"
     )
     pooling: Literal["auto", "cls", "mean", "compare", "last", "attention"] = Field(
-        "auto", description="auto: last for decoders, compare (means of both) for pairs, else mean"
+        "auto", description="auto: last for decoders, compare (of both texts) for pairs, else mean"
     )
     dropout_samples: int = Field(1, ge=1, description="number of dropout masks in a step")
     # `none`, `balanced` or the weights by label, as JSON
@@ -28,7 +28,7 @@ class Settings(RecordSettings):
         "none",
         description="weights in the loss: none, balanced (rare labels weigh more), or by label",
     )
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share that other labels get")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share spread over all labels")
     positive_label: str = Field(
         "", description="label to rank by or tune the threshold for; empty: see README.md"
     )
