@@ -34,7 +34,7 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         step = tf.cast(step, "float32") + 1.0
-        rise = step / max(self.warm_up_steps, 1)  # above 1, not the minimum, after warm-up
+        rise = step / max(self.warm_up_steps, 1)  # above 1 after warm-up
         done = (step - self.warm_up_steps) / (self.steps - self.warm_up_steps + 1)  # below 0 before
         return self.peak * tf.minimum(rise, self.fall(tf.clip_by_value(done, 0.0, 1.0)))
 

@@ -44,8 +44,8 @@ class WindowGenerator(DataGenerator):
         self.record_of = np.array([n for n, group in enumerate(windows) for _ in group], int)
         lengths = [len(window) for window in self.windows]  # in tokens
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
-        pairs = zip(self.record_of, self.windows, strict=True) if labels else ()
-        self.labels = [self.label_window(self.examples[number], window) for number, window in pairs]
+        numbered = zip(self.record_of, self.windows, strict=True) if labels else ()
+        self.labels = [self.label_window(self.examples[n], window) for n, window in numbered]
         self.measure()  # of `BatchPlan`: the task sets sizes that all batches share
 
     def label_window(self, example: Any, window: Window) -> Any:

@@ -2,6 +2,7 @@
 
 import functools
 import types
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -134,6 +135,21 @@ def step(models: Models, settings) -> None:
         **{"labels": np.array([0, 1], "int32"), "loss_weight": np.full(2, 0.5, "float32")},
     }
     models.training.train_step({name: tf.constant(array) for name, array in batch.items()})
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize("adversary", ["none", "fgm"])
+def test_losses_are_weighed_by_factors_where_the_model_is_built(accumulation, adversary):
+    """Their outputs are then those of layers that Keras names `multiply`."""
+    models = bert_models()
+    [loss] = models.training.outputs
+    outputs = {"whole": loss, "half": 0.5 * loss}
+    models = replace(models, training=TrainingModel(models.training.input, outputs))
+    step(models, make_settings(accumulation=accumulation, regularization={"adversary": adversary}))
+    means = {name: float(mean) for name, mean in models.training.loss_means.result().items()}
+    assert list(means) == ["loss", "half", "whole"] and means["half"] > 0
+    assert means["half"] == pytest.approx(means["whole"] / 2)
+    assert means["loss"] == pytest.approx(1.5 * means["whole"])
 
 
 def moved(before: dict, model) -> set[str]:

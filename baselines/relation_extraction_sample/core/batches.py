@@ -12,27 +12,27 @@ Batch = dict[str, np.ndarray]
 class DataGenerator(BatchPlan):
     """Yield batches of encoded examples; a task makes the arrays of one batch in `make_batch`.
 
-    Here an example is one row of a batch: a record, or a part of one. `BatchPlan.plan` returns
-    the positions (indices of examples) and the padded length of each batch.
-    `BatchPlan.fill` repeats some up to a whole batch, and returns weights, 0 for the repeated ones.
+    A row of a batch is an example: a record, or a part of one. `BatchPlan.plan` returns the numbers
+    of the rows, called positions, and the padded length of each batch. `BatchPlan.fill` repeats
+    some up to a whole batch (not in prediction), and returns weights, 0 for the repeated ones.
 
     Args of `BatchPlan`, whose constructor this class inherits:
-        lengths: tokens of each example, special tokens included.
-        batch_size: examples in a batch, over all replicas. In prediction, batches may have fewer,
-            and the length of their longest text.
-        buckets: at most this many padded lengths; 1: all batches have one static shape.
-        seed: decides the order of the examples.
+        lengths: tokens of each row, special tokens included.
+        batch_size: rows of a batch, over all replicas. In prediction a batch may have fewer, and
+            the length of its longest text.
+        buckets: the most padded lengths; 1: all batches have one static shape.
+        seed: decides the order of the rows.
     """
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
-        """Return the arrays of the examples at `positions` `[rows]`, padded to a length."""
+        """Return the arrays of the rows at `positions` `[rows]`, padded to a length."""
         raise NotImplementedError
 
     def batches(self, epoch: int | None, skip: int = 0) -> Iterator[Batch]:
         """Yield the batches of an epoch.
 
         Each has `loss_weight` `[rows]`: the weight of the record divided by `loss_divisor`, and 0
-        for filler. So the loss of a batch is the sum of loss * `loss_weight`.
+        for filler. So the loss of a batch is the sum of its rows' loss * `loss_weight`.
 
         Args:
             epoch: its number, which gives the order; None: for prediction, shortest examples first.

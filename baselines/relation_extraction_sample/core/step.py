@@ -31,10 +31,10 @@ class TrainingModel(CompiledModel):
 
     def train_step(self, batch: dict) -> dict:
         """Update the weights with one batch; `fit` calls this in each replica."""
-        # Calls `gradients` below, once or for each micro-batch; extras may replace this function.
+        # `batch_gradients` calls `gradients` below, once or for each micro-batch.
         gradients, losses = self.batch_gradients(with_row_numbers(batch))
         self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, and clips
-        counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # printed: the plain mean over rows
+        counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # printed: plain means over rows
         self.loss_means.update_state(losses, counted)
         # Shape (1,): with several workers Keras averages over replicas and the first axis.
         return {name: mean[None] for name, mean in self.loss_means.result().items()}
@@ -59,7 +59,7 @@ class TrainingModel(CompiledModel):
             output_gradients=scale,  # the gradient of loss * scale
             unconnected_gradients=tf.UnconnectedGradients.ZERO,  # BERT's pooler, which no loss uses
         )
-        # An embedding's gradient has a slice for each occurrence of a token: clipping needs sums.
+        # A token that occurs twice has two slices in the gradient of its embedding: sum them.
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
         return dense if scale is None else [gradient / scale for gradient in dense]
 

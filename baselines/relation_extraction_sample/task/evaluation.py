@@ -43,7 +43,7 @@ class TripleScorer(DevScorer):
     """Scores dev with the current weights of a training."""
 
     def score(self, batches: TripleGenerator, tuned: dict | None = None) -> Evaluation:
-        """Score batches by the threshold in `tuned`, which only extras pass, or by the best one."""
+        """Score batches with the threshold in `tuned` (only extras pass it), or with the best."""
         candidates = predict_triples(self.predictor, batches)
         path, threshold = project_path(self.settings.dev_file), (tuned or {}).get("threshold")
         return evaluate(batches.examples, candidates, path, threshold, self.settings.shown_examples)

@@ -79,11 +79,11 @@ class CompiledModel(keras.Model):
         optimizer.build(self.trainable_variables)
         self.loss_scale = getattr(optimizer, "loss_scale", None)
         self.accumulation, self.programs = accumulation, LayerPrograms() if xla else None
+        self.loss_names = names = sorted(self.output)  # not `output_names`, which are of layers
         # What `fit` prints: the sum, and each loss if there are several.
-        names = ["loss", *(self.output_names if len(self.output_names) > 1 else ())]
-        self.loss_means = LossMeans(names)
+        self.loss_means = LossMeans(["loss", *(names if len(names) > 1 else ())])
         # A tf.function of `gradients`, which loops over micro-batches if there are several.
-        plain = graph_of(self, self.gradients, ["loss", *self.output_names])
+        plain = graph_of(self, self.gradients, ["loss", *names])
         self.batch_gradients = make_gradients(self) if make_gradients else plain
 
     @property

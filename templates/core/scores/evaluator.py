@@ -147,9 +147,8 @@ class Evaluator(keras.callbacks.Callback):
     def is_best(self, score: float) -> bool:
         """Return whether these weights are to be kept: of equal scores the latest are.
 
-        As long as the score has never changed, the loss of dev chooses. It is not computed for a
-        first score other than 0, so an equal second one is kept. A score that changes chooses
-        alone.
+        As long as the score has never changed, the loss of dev chooses (not computed for a first
+        score other than 0, so an equal second one is kept). A score that changes chooses alone.
         """
         position = self.run.position
         if -math.inf < position.best != score:

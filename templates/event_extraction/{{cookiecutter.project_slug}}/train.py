@@ -37,7 +37,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
-    # Twice the same `examples`; extras/folds passes a part of them as `train_examples`.
+    # `examples` is passed twice; extras/folds passes only some of them as `train_examples`.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples)
 

@@ -82,13 +82,10 @@ def build_list_models(encoder: keras.Model, labels: Any, settings: Any) -> Model
     grouped = {n: keras.Input((None, None), dtype="int32", name=n) for n in inputs}
     flat = {name: Candidates(name=f"flat_{name}")(tensor) for name, tensor in grouped.items()}
     targets = keras.Input((None, 2), name="targets")
-    # The layer of an output has its name.
-    name = "label_loss" if settings.dropout_samples == 1 else "sample_loss"
-    arrange, loss = GroupScores(dtype="float32"), ListLoss(dtype="float32", name=name)
+    arrange, loss = GroupScores(dtype="float32"), ListLoss(dtype="float32", name="sample_loss")
     found = scorer(flat)
     rows = [arrange(own, targets) for own in (found if isinstance(found, list) else [found])]
     losses = [loss(own, targets) for own in rows]
-    average = keras.layers.Average(dtype="float32", name="label_loss")
-    mean = average(losses) if len(losses) > 1 else losses[0]
+    mean = keras.layers.Average(dtype="float32")(losses)
     training = TrainingModel({**grouped, "targets": targets}, {"label_loss": mean}, name="training")
     return Models(training, inference, encoder, (Logits(rows[0], "softmax"),))

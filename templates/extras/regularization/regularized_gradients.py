@@ -41,7 +41,7 @@ class RegularizedGradients:
             for tensor in keras.utils.get_source_inputs(logit)
         }
         self.scores: Any = keras.Model(self.inputs, logits) if logits else None
-        names = ["loss", *model.output_names]
+        names = ["loss", *model.loss_names]
         self.loss_gradients = graph_of(model, self.gradients_of_losses, names)
         self.change_gradients = graph_of(model, self.gradients_of_change, ["change"])
 

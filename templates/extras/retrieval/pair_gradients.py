@@ -109,7 +109,7 @@ class PairGradients:
         rows = tf.shape(pairs)[0]
         own = slopes[replica() * rows :][:rows, : self.width]
         losses = tf.fill([rows], loss)
-        return own, {"loss": losses, **dict.fromkeys(self.model.output_names, losses)}
+        return own, {"loss": losses, **dict.fromkeys(self.model.loss_names, losses)}
 
     def open_rows(self, rows: tf.Tensor) -> PairBatch:
         """Return the pairs that are written as rows of numbers."""

@@ -39,7 +39,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
-    # Twice the same `examples`; extras/folds passes a part of them as `train_examples`.
+    # `examples` is passed twice; extras/folds passes only some of them as `train_examples`.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples)
 
@@ -79,13 +79,13 @@ def train(
     # `of` takes the arguments of the constructor, and adds the `weight` of each record.
     pairs = PairGenerator.of(train_examples, tokens, tokenizer, input_names, settings, batch_size)
     batches = pack_pairs(pairs, settings)
-    # While the model trains, dev texts are generated with `evaluate_beams`, by default 1 (greedy):
-    # several times as fast as the search of predict.py and evaluate.py, which often scores higher.
+    # In training, dev texts are written with `evaluate_beams`, by default 1: greedy, which is fast.
     beams = settings.generation.evaluate_beams
     dev_settings = settings.with_generation(decoding="beam", beams=beams)
     dev_batches = SourceGenerator.of(
         dev_examples, tokenizer, input_names, dev_settings, settings.prediction_batch_size
     )
+    # A `Writer` searches with the model; the predictor runs it in the place of a model.
     writer = make_writer([models.inference], tokenizer, tokens, dev_settings)
     scorer = TextScorer(Predictor([writer], strategy), dev_batches, dev_settings, tokenizer)
 

@@ -42,7 +42,7 @@ def main() -> None:
     print(settings.describe())
     strategy = make_strategy(settings)
     floor = score_floor(settings, examples, dev_examples) if settings.floor else {}
-    # Twice the same `examples`; extras/folds passes a part of them as `train_examples`.
+    # `examples` is passed twice; extras/folds passes only some of them as `train_examples`.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples, floor)
 
@@ -118,7 +118,7 @@ def report(
         settings: the project's.
         run: trained.
         dev_examples: the examples that it was scored on.
-        floor: from `score_floor`; empty: the classical model was not trained.
+        floor: from `score_floor`; empty or None: the classical model was not trained.
     """
     predictions = end_training(run)  # on dev, with the best weights
     scores = read_scores(run.folder)

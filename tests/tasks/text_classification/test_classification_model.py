@@ -212,7 +212,7 @@ def test_weights_of_ones_own_are_the_sample_weights_of_scikit_learn(several):
     examples = [pair(n, "t", labels=row, several=several) for n, row in enumerate(rows)]
     settings = with_tables(Settings)(class_weights={"b": 2.5, "c": 40})
     labels = collect_targets(examples, settings)
-    head = model.make_head(labels, settings, "label_loss")
+    head = model.make_head(labels, settings)
     answer, loss = head.prediction, head.loss
     targets = labels.targets(examples)
     logits = 3 * random.normal(size=targets.shape).astype(np.float32)
@@ -226,9 +226,7 @@ def test_weights_of_ones_own_are_the_sample_weights_of_scikit_learn(several):
         found /= found.sum(axis=1, keepdims=True)
         expected = log_loss(gold, found, sample_weight=weights.sum(axis=1))
     np.testing.assert_allclose(losses.mean(), expected, rtol=1e-5)
-    plain = (
-        model.make_head(labels, with_tables(Settings)(), "label_loss").loss(logits, targets).numpy()
-    )
+    plain = model.make_head(labels, with_tables(Settings)()).loss(logits, targets).numpy()
     assert abs(plain.mean() - expected) > 0.01
     halves = [loss(logits[part], targets[part]).numpy() for part in (slice(7), slice(7, None))]
     np.testing.assert_array_equal(np.concatenate(halves), losses)
@@ -325,7 +323,7 @@ def test_dropout_samples_share_all_but_their_masks(tokenizer):
     found = [-np.log(softmax(part.numpy()))[[0, 1], [0, 1]] for part in logits]
     assert len(found) == 3 and np.abs(found[0] - found[1]).max() > 1e-4
     np.testing.assert_allclose(loss, np.mean(found, axis=0), rtol=1e-5)
-    assert list(training.output) == training.output_names == ["label_loss"]
+    assert list(training.output) == ["label_loss"]
     # Without dropout there is one answer, that of the inference model.
     probabilities = inference({name: batch[name] for name in inputs})["probabilities"].numpy()
     expected = -np.log(probabilities[[0, 1], [0, 1]])

@@ -154,10 +154,11 @@ def find_added_losses(model: TrainingModel, batch: Batch) -> list[Finding]:
 
 def find_split_faults(model: TrainingModel, batch: Batch) -> list[Finding]:
     """Compare gradients of an example in a batch and in a part of the batch, without dropout."""
-    for name, tensor in zip(model.output_names, model.outputs, strict=True):
+    for tensor in model.outputs:
         if len(tensor.shape) != 1:
+            layer = tensor._keras_history.operation
             what = f"puts out {tensor.shape} instead of a loss [batch]"
-            return [split_finding(name, model.get_layer(name), what)]
+            return [split_finding(layer.name, layer, what)]
     with without_dropout(model):
         try:
             if all(same_gradients(model, *pair) for pair in neighbours(batch)):

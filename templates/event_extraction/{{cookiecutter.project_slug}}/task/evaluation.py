@@ -51,7 +51,7 @@ class EventScorer(DevScorer):
     """Scores dev with the current weights of a training."""
 
     def score(self, batches: EventGenerator, tuned: dict | None = None) -> Evaluation:
-        """Score batches by the threshold in `tuned`, which only extras pass, or by the best one."""
+        """Score batches with the threshold in `tuned` (only extras pass it), or with the best."""
         graphs, settings = predict_events(self.predictor, batches), self.settings
         path, threshold = project_path(settings.dev_file), (tuned or {}).get("threshold")
         return evaluate(

@@ -72,7 +72,7 @@ class AnswerScorer(DevScorer):
         self.lengths = lengths
 
     def score(self, batches: AnswerGenerator, tuned: dict | None = None) -> Evaluation:
-        """Score batches by the threshold in `tuned`, which only extras pass, or by the best one."""
+        """Score batches with the threshold in `tuned` (only extras pass it), or with the best."""
         settings, threshold = self.settings, (tuned or {}).get("threshold")
         candidates = predict_answers(self.predictor, batches, settings, self.lengths)
         path, shown = project_path(settings.dev_file), settings.shown_examples

@@ -36,7 +36,7 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     triple scores min(3, 4, 2, 5) = 2, and its places are [1, 1, 3, 3].
 
     Args:
-        outputs: of the inference model of each run.
+        outputs: of each run's inference model.
 
     Returns:
         `scores` `[batch, triples]`, the highest first, `predicates` of the same shape, and
@@ -46,14 +46,14 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     entity = [run["entity"] for run in outputs]
     first_links = [run["head"] for run in outputs]
     last_links = [run["tail"] for run in outputs]
-    predicates = max(part.shape[1] for part in first_links[0])  # parts that heads share have 1
-    # `[batch, heads, spans]`. Even heads of the entity pointer are subjects, odd ones objects.
+    predicates = max(part.shape[1] for part in first_links[0])  # starts have all, shared keys 1
+    # Scores, first, last token `[batch, heads, spans]`: even heads are subjects, odd ones objects.
     spans = best_spans(entity, outputs[0]["mask"], MOST_SPANS)
     subject_scores, subject_first, subject_last = (found[:, 0::2] for found in spans)
     object_scores, object_first, object_last = (found[:, 1::2] for found in spans)
     # Each subject with each object: `[batch, predicates, subjects, objects]`. Links need no mask:
     # the score of a span in the padding is -1e9 already.
-    heads = tf.range(predicates)[:, None]  # head n of a link pointer scores pairs of predicate n
+    heads = tf.range(predicates)[:, None]  # for all subjects; head n is that of predicate n
     first_scores = score_pairs(first_links, heads, subject_first, object_first)
     last_scores = score_pairs(last_links, heads, subject_last, object_last)
     # With shared entity heads `[batch, 1, ...]`, the same for all predicates.
@@ -89,7 +89,7 @@ def decode_window(
         # Special tokens, and some line breaks, cover no characters.
         if 0 <= subject[0] < subject[1] and 0 <= object_[0] < object_[1]:
             triple = Triple(subject, predicates[number], object_)
-            # Two spans of byte-level tokens may be the same characters: the higher score counts.
+            # Two spans of byte-level tokens may cover the same characters: the higher score counts.
             triples[triple] = max(score, triples.get(triple, score))
     return triples
 
@@ -100,7 +100,7 @@ def predict_triples(
     """Return the candidates of every example: triples with probabilities, best first.
 
     A triple found in several windows of a text has its highest score. Without `keep_all`, only the
-    best of the file are kept: 64 times its windows, but at least 10,000. `progress`: of a bar.
+    best of the file are kept: 64 times its windows, but at least 10,000. `progress` titles a bar.
     """
     best = BestCandidates(generator, keep_all)
     decode = partial(decode_window, predicates=generator.predicates)

@@ -18,7 +18,7 @@ NO_TOKEN = -1  # label of padding: nothing to predict
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str], progress: str = "") -> Iterator[list[int]]:
-    """Yield the tokens of each text, without special tokens; nothing is cut."""
+    """Yield the tokens of each text, without special tokens; texts are not truncated."""
     chunks = range(0, len(texts), 1024)
     for chunk in tqdm(chunks, desc=progress, disable=None if progress else True, leave=False):
         batch = list(texts[chunk : chunk + 1024])
@@ -31,7 +31,7 @@ def encode_sources(
 ) -> list[np.ndarray]:
     """Return the tokens of each source with special tokens; long sources are cut at the end."""
     if settings.model == "pretrained":
-        # By its name, because extras/cache notes the names of the settings that are read here.
+        # Not `writers_table`: extras/cache notes which settings are read here, by their names.
         table: Any = getattr(settings, "writers", None)
         encode_prompts = need("writers", "files").encode_prompts
         return encode_prompts(tokenizer, texts, table, settings.max_length)
@@ -77,8 +77,8 @@ class SourceGenerator(DataGenerator):
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         sources = [self.sources[position] for position in positions]
         batch = source_block(sources, length, self.encoder_inputs)
-        # Random numbers for sampling, which the model does not see and beam search ignores. Drawn
-        # here, so that the samples of a record don't depend on its batch.
+        # Random numbers for sampling: neither the model nor beam search reads them. Drawn here, so
+        # that the samples of a record don't depend on its batch.
         draw, size = self.settings.generation.draw_numbers, self.settings.target_length
         draws = [draw(self.seed, self.examples[position].id, size) for position in positions]
         return {**batch, "draws": np.stack(draws)}
@@ -124,14 +124,15 @@ class PairGenerator(DataGenerator):
         self.measure()
 
     def measure(self) -> None:
-        """Set `padded_lengths` `[buckets, 2]`: the longest source and target up to each bucket."""
+        """Set `padded_lengths` `[buckets, 2]`: to what each bucket pads sources, and targets."""
         bucket_of = np.searchsorted(self.boundaries, self.lengths)
         buckets = range(len(self.boundaries))
         longest = [self.sizes[bucket_of == bucket].max(axis=0) for bucket in buckets]
-        self.padded_lengths = np.maximum.accumulate(longest)  # leftover rows join the next bucket
+        # Rows that are left over join the next bucket, where their source may be the longest.
+        self.padded_lengths = np.maximum.accumulate(longest)
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
-        bucket = np.searchsorted(self.boundaries, length)
+        bucket = np.searchsorted(self.boundaries, length)  # length: of source and target
         source_length, target_length = self.padded_lengths[bucket].tolist()
         sources = [self.sources[position] for position in positions]
         targets = [self.targets[position] for position in positions]
@@ -145,7 +146,7 @@ class PairGenerator(DataGenerator):
 
     @property
     def mean_tokens(self) -> float:
-        """The mean tokens of a row, source and target together; `fit` prints the speed."""
+        """The mean tokens of a row, source and target together, for `tokens_per_second`."""
         return float(self.sizes.sum() / len(self.sizes))
 
     def read_file(self, path: str, labelled: bool) -> Sequence[Example]:

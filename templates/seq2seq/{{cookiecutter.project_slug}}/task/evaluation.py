@@ -39,12 +39,12 @@ def evaluate(
     if settings.extractor:
         return settings.extractor.evaluate(examples, predictions, path, shown)
     texts = {identity: written.text for identity, written in predictions.items()}
-    records = score_records(examples, texts, settings)
-    rows = zip(prediction_records(examples, predictions), records, strict=True)
+    numbers = score_records(examples, texts, settings)
+    rows = zip(prediction_records(examples, predictions), numbers, strict=True)
     facts = {**name_file(path), "records": len(examples)}
     return Evaluation(
-        scores={**facts, **score(examples, texts, records, settings)},
-        predictions=[record | asdict(numbers) for record, numbers in rows],
+        scores={**facts, **score(examples, texts, numbers, settings)},
+        predictions=[record | asdict(own) for record, own in rows],
         shown=[describe(example, texts[example.id]) for example in examples[:shown]],
     )
 
@@ -55,7 +55,7 @@ class TextScorer(DevScorer):
     Args:
         predictor: of a `Writer`.
         batches: of dev.
-        settings: how targets are scored.
+        settings: `perplexity`, `dev_file`, and those of `evaluate`.
         tokenizer: of the targets.
     """
 

@@ -1,4 +1,4 @@
-"""BLEU, chrF, ROUGE-L and exact match, against all targets of a record at once.
+"""BLEU, chrF, ROUGE-L and exact match, against all targets of a record.
 
 BLEU and chrF are from 0 to 100, the numbers that sacrebleu's command line prints: sacrebleu counts
 the n-grams of each record, and `bleu_score` computes BLEU from the sums of any records.
@@ -23,7 +23,7 @@ from task.settings import Settings
 class RecordScore:
     """Numbers of one record from which the scores of a file are computed.
 
-    `statistics` are BLEU's: length of the prediction, length of the target nearest to it, then
+    `statistics` are BLEU's: length of the prediction, that of the target nearest in length, then
     matches and totals of 1-grams to 4-grams. Their sums over records give the BLEU of the file.
     """
 
@@ -38,7 +38,8 @@ def score_records(
     """Score each record.
 
     ROUGE-L is the F1 of the longest common subsequence with the most similar target. A prediction
-    is an exact match if it equals one of the targets, but for white space. ROUGE ignores case.
+    is an exact match if it equals one of the targets in the form of `normal_form`. ROUGE ignores
+    case.
 
     Args:
         examples: gold.

@@ -45,7 +45,8 @@ class PrefixLanguageModel(keras.layers.Layer):
         super().__init__(**kwargs)
         self.encoder = encoder
         width = encoder.hidden_dim
-        # New layers are built here: Keras does not trace `call`. The embedding scores their output.
+        # Built here, since Keras calls `compute_output_spec` instead of `call`. They are new; the
+        # encoder's embedding scores their output.
         self.head_dense, self.head_norm = head_layers(width, dtype=self.dtype_policy)
         for layer in (self.head_dense, self.head_norm):
             layer.build((None, None, width))
@@ -68,7 +69,7 @@ class PrefixLanguageModel(keras.layers.Layer):
             target_ids: `[batch, target]`, shifted by one: the begin token comes first.
             training: whether dropout is on.
         """
-        # Targets are segment 1. Their padding is last: no real token sees it, so its mask may be 1.
+        # Targets are segment 1. Their padding comes last, where no real token sees it: no mask.
         ones = ops.ones_like(target_ids)
         mask = ops.concatenate([padding_mask, ones], axis=1)
         segments = ops.concatenate([segment_ids, ones], axis=1)

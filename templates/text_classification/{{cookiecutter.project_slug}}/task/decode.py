@@ -36,7 +36,7 @@ def predict_probabilities(
         [probabilities] = outputs.values()  # the inference model has one output
         return [*probabilities]
 
-    def predict(batches: ExampleGenerator) -> np.ndarray:
+    def predict(batches: ExampleGenerator) -> np.ndarray:  # twice, where texts are swapped
         rows = np.zeros((len(batches.examples), len(batches.labels.names)))
         # `decode` calls `rows_of` with each batch, and yields its results with their positions.
         for position, row in predictor.decode(batches, rows_of, progress):
@@ -71,7 +71,7 @@ def make_candidates(
 
 def threshold_of(scores: dict) -> Threshold:
     """Return the tuned threshold or thresholds of some scores."""
-    return scores.get("cuts", scores.get("thresholds", scores["threshold"]))
+    return next(scores[name] for name in ("cuts", "thresholds", "threshold") if name in scores)
 
 
 def choose_labels(

@@ -42,23 +42,22 @@ def evaluate(
         labels: from `collect_targets`.
         settings: their table of extras/competition may ask for more scores, and thresholds.
         threshold: a label is chosen if its probability is above it. None: tune it on these
-            examples, as training does after each epoch; scores.json has that of the best weights.
+            examples, as training does after each epoch; scores.json keeps that of the best.
         shown: how many examples to show as text.
     """
     if labels.are_numbers:
         evaluate_numbers = need("competition", "number_evaluation").evaluate_numbers
         return evaluate_numbers(examples, candidates, labels, path, settings, threshold, shown)
-    competition = None
-    if getattr(settings, "competition", None):
-        competition = need("competition", "label_scores")
-        if threshold is None:  # still None, unless the settings ask for other thresholds
-            threshold = competition.tune_thresholds(examples, candidates, labels, settings)
+    has_table = getattr(settings, "competition", None)  # the table of extras/competition
+    competition = need("competition", "label_scores") if has_table else None
+    if threshold is None and competition:  # None again, where the table asks for no others
+        threshold = competition.tune_thresholds(examples, candidates, labels, settings)
     if threshold is None:
         threshold = tune_threshold(examples, candidates, labels)
     chosen = [choose_labels(candidates[example.id], labels, threshold) for example in examples]
-    further = {}
+    scores_of_extra = {}
     if competition:
-        further = competition.score_labels(examples, candidates, chosen, labels, settings)
+        scores_of_extra = competition.score_labels(examples, candidates, chosen, labels, settings)
     positive_scores = None
     if labels.positive is not None:
         index = labels.names.index(labels.positive)
@@ -68,7 +67,7 @@ def evaluate(
             **name_file(path),
             "records": len(examples),
             **threshold_scores(threshold),
-            **further,
+            **scores_of_extra,
             **score(examples, chosen, positive_scores, labels),
         },
         predictions=prediction_records(examples, candidates, labels, threshold),
@@ -80,7 +79,7 @@ def evaluate(
 
 
 class LabelScorer(DevScorer):
-    """Scores dev with the current weights; `tuned`: scores whose thresholds are used instead."""
+    """Scores dev with the current weights, by its best threshold or by that in scores `tuned`."""
 
     def score(self, batches: ExampleGenerator, tuned: dict | None = None) -> Evaluation:
         return evaluate(

@@ -40,7 +40,9 @@ def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> s
     if metric == "auto":
         if labels.several:
             return "micro_f1"
-        return "map" if ranked else "f1" if labels.positive else "accuracy"
+        if ranked:
+            return "map"
+        return "f1" if labels.positive else "accuracy"
     lacking = ""
     if metric in RANKING_METRICS and not ranked:
         lacking = 'records with a "group"'
@@ -78,7 +80,7 @@ def score(
     positive_scores: np.ndarray | None,
     labels: Labels,
 ) -> dict:
-    """Return the scores that exist for these data; extras/competition adds its own.
+    """Return the scores that are defined for these data; extras/competition adds its own.
 
     Args:
         examples: gold.
@@ -99,10 +101,9 @@ def score(
     if not labels.several:
         scores["matthews"] = float(matthews(totals))
     if labels.positive is not None:
-        row = precision_recall_f1(*totals[names.index(labels.positive)])
         scores["positive_label"] = labels.positive
-        for name in ("precision", "recall", "f1"):
-            scores[name] = row[name]
+        of_label = precision_recall_f1(*totals[names.index(labels.positive)])
+        scores |= {name: of_label[name] for name in ("precision", "recall", "f1")}
         if positive_scores is not None and examples[0].group is not None:
             rankings = list(score_rankings(examples, positive_scores, labels.positive).values())
             means = np.mean(rankings, axis=0) if rankings else np.zeros(2)

@@ -50,7 +50,7 @@ class LabelLoss(keras.layers.Layer):
 
     Args:
         weights: of the labels, see the subclasses; None: 1 for all.
-        smoothing: share of the target that is spread over all labels, or presence and absence.
+        smoothing: share of the target that is spread over all labels (sigmoid: 1 and 0).
     """
 
     def __init__(self, weights: list | None = None, smoothing: float = 0.0, **kwargs: Any) -> None:
@@ -112,15 +112,12 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
         labels: from `collect_targets`.
         settings: `pooling`, `dropout`, `dropout_samples`, `class_weights`, `label_smoothing`.
     """
-    # None, unless an extra builds other models, as extras/retrieval does.
+    # None, unless an extra builds other models, as extras/competition does for lists.
     if models := ask("build_models", encoder, labels, settings):
         return models
     inputs, pooled = read_texts(encoder, labels, settings)
     dropout = keras.layers.Dropout(settings.dropout, name="pooled_dropout")
-    # `core` finds a loss by the name of the layer that returns it. So that layer has the name of
-    # the output below, label_loss: the loss layer, or the `Average` over several samples.
-    name = "label_loss" if settings.dropout_samples == 1 else "sample_loss"
-    head = make_head(labels, settings, name)
+    head = make_head(labels, settings)
     to_logits = head.logits
     if getattr(encoder, "answers", None):  # extras/writers: logits of a word for each label
         to_logits = need("writers", "answers").answer_layer(encoder, labels)
@@ -131,8 +128,7 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
 
     targets = keras.Input((samples[0].shape[-1],), name="targets")
     losses = [head.loss(logits, targets) for logits in samples]
-    average = keras.layers.Average(dtype="float32", name="label_loss")
-    loss = average(losses) if len(losses) > 1 else losses[0]
+    loss = keras.layers.Average(dtype="float32")(losses)
     training = TrainingModel({**inputs, "targets": targets}, {"label_loss": loss}, name="training")
     compared = (Logits(samples[0], head.kind),) if head.kind else ()
     return Models(training, inference, encoder, compared)
@@ -154,7 +150,7 @@ def read_texts(
 
 
 class Head(NamedTuple):
-    """The layers on top of the pooled text, and the `kind` of logits for R-Drop; "" for numbers."""
+    """The layers on top of the pooled text, and the `kind` of logits for R-Drop; "": none."""
 
     logits: keras.layers.Layer
     prediction: keras.layers.Layer
@@ -162,23 +158,22 @@ class Head(NamedTuple):
     kind: str
 
 
-def make_head(labels: Labels, settings: Settings, name: str) -> Head:
+def make_head(labels: Labels, settings: Settings) -> Head:
     """Return the layers of the logits, the prediction and the loss.
 
     Args:
         labels: from `collect_targets`.
         settings: `class_weights`, `label_smoothing`.
-        name: of the loss.
     """
     if labels.are_numbers:
-        return Head(*need("competition", "heads").number_layers(labels, name))
+        return Head(*need("competition", "heads").number_layers(labels, "sample_loss"))
     kind, loss_class = ("sigmoid", SigmoidLoss) if labels.several else ("softmax", SoftmaxLoss)
     weights = find_class_weights(labels, settings.class_weights)
     return Head(
         # In float32, like the losses: bfloat16 loses small differences of large logits.
         keras.layers.Dense(len(labels.names), dtype="float32", name="logits"),
         keras.layers.Activation(kind, dtype="float32", name="probabilities"),
-        loss_class(weights, settings.label_smoothing, dtype="float32", name=name),
+        loss_class(weights, settings.label_smoothing, dtype="float32", name="sample_loss"),
         kind,
     )
 

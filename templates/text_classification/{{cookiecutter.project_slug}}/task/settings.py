@@ -23,7 +23,6 @@ class Settings(RecordSettings):
         "auto", description="auto: last for decoders, compare (of both texts) for pairs, else mean"
     )
     dropout_samples: int = Field(1, ge=1, description="number of dropout masks in a step")
-    # `none`, `balanced` or the weights by label, as JSON
     class_weights: Annotated[str, BeforeValidator(read_class_weights)] = Field(
         "none",
         description="weights in the loss: none, balanced (rare labels weigh more), or by label",
