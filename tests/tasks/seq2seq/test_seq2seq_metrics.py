@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from conftest import use_template
 
 use_template("seq2seq")
 
+from core.base.errors import InputError  # noqa: E402
 from extras.comparison.comparison import compare_columns  # noqa: E402
 from generation.text_metrics import WordsAndIdeographs, bleu_score  # noqa: E402
-from inspection.comparison import compare_lengths  # noqa: E402
+from inspection.comparison import check_same_scores, compare_lengths  # noqa: E402
 from task.metrics import score, score_records  # noqa: E402
 from task.records import Example  # noqa: E402
 from task.settings import Settings  # noqa: E402
@@ -221,3 +223,10 @@ def test_each_ideograph_is_a_token_also_after_a_letter():
     assert WordsAndIdeographs().tokenize("abc汉\uf900x\U00020bb7\U0002f800y字") == [
         *("abc", "汉", "\uf900", "x", "\U00020bb7", "\U0002f800", "y", "字")
     ]
+
+
+def test_a_score_of_ones_own_that_cannot_be_compared_is_refused(tmp_path):
+    (tmp_path / "scores.json").write_text('{"monitor": "neg_ter", "dev": {}}', encoding="utf-8")
+    run = types.SimpleNamespace(name="mine", folder=tmp_path)
+    with pytest.raises(InputError, match="mine was chosen by neg_ter, and compare.py does not"):
+        check_same_scores(run, run)

@@ -9,6 +9,7 @@ from sklearn import metrics as sklearn_metrics
 
 PROJECT = use_template("text_classification")
 
+from core.base.errors import InputError  # noqa: E402
 from extras.comparison.comparison import compare_columns  # noqa: E402
 from inspection.errors import read_prediction  # noqa: E402
 from inspection.score_parts import read_score, score_parts  # noqa: E402
@@ -192,3 +193,9 @@ def test_compared_scores_are_those_of_the_files(metric):
     total = compare_columns(first, second, statistic, resamples=200).difference()
     assert (total.first, total.second) == (pytest.approx(one), pytest.approx(other))
     assert total.low < total.difference < total.high
+
+
+def test_a_score_of_ones_own_that_cannot_be_compared_is_refused():
+    examples = ranked({"q": ["0", "1"]})
+    with pytest.raises(InputError, match="does not know how jaccard is computed: let score_parts"):
+        score_parts("jaccard", examples, [("0",), ("1",)], [0.1, 0.9], ["0", "1"], "1")

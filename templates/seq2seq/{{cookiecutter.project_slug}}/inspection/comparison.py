@@ -32,8 +32,8 @@ def check_same_scores(run: Any, other: Any) -> str:
     """Return the score that chose the best epoch of the first run.
 
     Raises:
-        InputError: the two runs were scored with different `bleu_tokenizer` or
-            `lowercase_scores`.
+        InputError: the score has no entry here, or the two runs were scored with different
+            `bleu_tokenizer` or `lowercase_scores`.
     """
     paths = [scored.folder / "config.json" for scored in (run, other)]
     configs = [read_json(path) if path.is_file() else {} for path in paths]
@@ -45,7 +45,13 @@ def check_same_scores(run: Any, other: Any) -> str:
                 f"{run.name} was scored with {setting} = {values[0]!r} and {other.name} with "
                 f"{values[1]!r}: score both with the same setting."
             )
-    return read_scores(run.folder).get("monitor", "bleu")
+    metric = read_scores(run.folder).get("monitor", "bleu")
+    if metric not in COLUMNS:
+        raise InputError(
+            f"{run.name} was chosen by {metric}, and compare.py does not know how it is computed: "
+            "add it to STATISTICS and COLUMNS of inspection/comparison.py."
+        )
+    return metric
 
 
 def read_columns(place: str, record: dict, metric: str) -> list[float]:

@@ -41,6 +41,9 @@ def score_parts(
         ranking_scores: of each record; used for rankings only.
         names: of all labels.
         positive: the label that a ranking asks for.
+
+    Raises:
+        InputError: the metric is none of those below.
     """
     if metric in RANKING_METRICS:
         column = RANKING_METRICS.index(metric)
@@ -53,11 +56,17 @@ def score_parts(
     if metric in ("micro_f1", "f1"):
         own = counts.sum(axis=1) if metric == "micro_f1" else counts[:, names.index(positive)]
         return own, need("comparison").micro_f1
+    functions = {"macro_f1": macro_f1, "matthews": matthews}
+    if metric not in functions:
+        raise InputError(
+            f"compare.py does not know how {metric} is computed: let score_parts in "
+            "inspection/score_parts.py return what it is computed from, and how."
+        )
 
     def statistic(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
         sums = np.stack([column.sum(axis) for column in columns], axis=-1)
         shaped = sums.reshape(*sums.shape[:-1], -1, 3)
-        return {"macro_f1": macro_f1, "matthews": matthews}[metric](shaped)
+        return functions[metric](shaped)
 
     return counts.reshape(len(golds), -1), statistic
 
