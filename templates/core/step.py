@@ -36,7 +36,7 @@ class TrainingModel(CompiledModel):
         self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, and clips
         counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # printed: plain means over rows
         self.loss_means.update_state(losses, counted)
-        # Shape (1,): with several workers Keras averages over replicas and the first axis.
+        # Shape (1,): with several workers Keras averages the first axis too, so it needs one.
         return {name: mean[None] for name, mean in self.loss_means.result().items()}
 
     def gradients(self, batch: dict) -> Gradients:
@@ -73,7 +73,7 @@ def inputs_of(batch: dict) -> dict:
 class Models:
     """What a task builds on an encoder: two models.
 
-    `training` has all layers of `inference`, so fitting it trains both.
+    `training` has all weights of `inference`, so fitting it trains both.
 
     Attributes:
         training: its outputs are losses `[batch]`.

@@ -16,7 +16,7 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Rise linearly to the peak, then fall linearly; no update has a learning rate of 0.
 
     Args:
-        peak: the highest learning rate.
+        peak: the highest learning rate (of the encoder).
         steps: updates of the whole training.
         warm_up_steps: updates until the peak: at first Adam's averages rest on few gradients.
 
@@ -53,7 +53,7 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
     scales of normalizations (`no_decay` in core/fast/adamw.py).
     """
     settings = training.settings
-    planned_steps = training.planned_steps  # epochs * batches, even if `steps` ends it earlier
+    planned_steps = training.planned_steps  # epochs * batches, even if the setting `steps` is less
     replicas = training.strategy.num_replicas_in_sync
     factor = float(replicas) if settings.devices.scale_learning_rate else 1.0
     peak, warm_up_steps = settings.learning_rate * factor, int(settings.warm_up * planned_steps)

@@ -46,7 +46,7 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
     inference = keras.Model(inputs, {**parts, "mask": mask}, name="inference")
 
     annotated = keras.Input((predicates,), name="annotated")
-    # Weights of heads `[batch, heads]`. Shared heads learn from every record: None, 1 for all.
+    # Weights of heads `[batch, heads]`. Shared heads learn from every record, so None: all 1.
     # Otherwise the weight of a predicate counts for both of its heads, subject and object.
     shared = settings.entity_heads == "shared"
     entity_weight = None if shared else keras.ops.repeat(annotated, 2, axis=1)
@@ -58,8 +58,8 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
         label_inputs[label.name] = label
         spans = name == "entity"  # else links
         scores[name] = PairScores(spans, name=f"{name}_scores")(parts[name], mask)
-        # `SparseMultilabelLoss` of scores, label and weights. The rest is for a faster formula (of
-        # "efficient", 12 heads or more, on a CPU), which does not read the scores.
+        # Positional arguments: those of `SparseMultilabelLoss`. With the others a CPU computes the
+        # masked scores of 12 heads or more ("efficient") again, in a faster way.
         loss = ManyHeadsLoss(dtype="float32", name=f"{name}_loss")
         losses[loss.name] = loss(
             scores[name], label, weights[name], parts=parts[name], padding_mask=mask, spans=spans

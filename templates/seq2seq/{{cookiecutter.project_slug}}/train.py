@@ -85,7 +85,7 @@ def train(
     dev_batches = SourceGenerator.of(
         dev_examples, tokenizer, input_names, dev_settings, settings.prediction_batch_size
     )
-    # A `Writer` searches with the model; the predictor runs it in the place of a model.
+    # A `Writer` searches with the model; the predictor runs it in place of a model.
     writer = make_writer([models.inference], tokenizer, tokens, dev_settings)
     scorer = TextScorer(Predictor([writer], strategy), dev_batches, dev_settings, tokenizer)
 

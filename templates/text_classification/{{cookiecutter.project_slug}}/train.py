@@ -87,7 +87,7 @@ def train(
     size = settings.prediction_batch_size
     # `of` takes the arguments of the constructor, and adds the `weight` of each record.
     batches = ExampleGenerator.of(train_examples, *shared, batch_size)
-    with_labels = False  # the scorer reads the labels from `dev_examples`
+    with_labels = False  # read from `dev_examples`; for a loss the evaluator makes its own batches
     dev_batches = ExampleGenerator.of(dev_examples, *shared, size, with_labels)
     scorer = LabelScorer(Predictor([models.inference], strategy), dev_batches, settings)
     monitor = choose_metric(settings.metric, labels, dev_examples)

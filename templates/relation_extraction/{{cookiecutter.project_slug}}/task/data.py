@@ -78,7 +78,7 @@ def pointer_labels(
     head_links: list[list] = [[] for _ in predicates]
     tail_links: list[list] = [[] for _ in predicates]
     for triple in example.triples:
-        # (first token, last token); None: not all in this window.
+        # (first token, last token); None: not entirely in this window.
         subject, object_ = window.token_span(triple.subject), window.token_span(triple.object)
         number = number_of.get(triple.predicate)
         if subject is None or object_ is None or number is None:

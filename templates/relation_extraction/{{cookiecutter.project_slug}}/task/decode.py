@@ -46,14 +46,14 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     entity = [run["entity"] for run in outputs]
     first_links = [run["head"] for run in outputs]
     last_links = [run["tail"] for run in outputs]
-    predicates = max(part.shape[1] for part in first_links[0])  # starts have all, shared keys 1
+    predicates = max(part.shape[1] for part in first_links[0])  # shared keys have only 1
     # Scores, first, last token `[batch, heads, spans]`: even heads are subjects, odd ones objects.
     spans = best_spans(entity, outputs[0]["mask"], MOST_SPANS)
     subject_scores, subject_first, subject_last = (found[:, 0::2] for found in spans)
     object_scores, object_first, object_last = (found[:, 1::2] for found in spans)
     # Each subject with each object: `[batch, predicates, subjects, objects]`. Links need no mask:
     # the score of a span in the padding is -1e9 already.
-    heads = tf.range(predicates)[:, None]  # for all subjects; head n is that of predicate n
+    heads = tf.range(predicates)[:, None]  # broadcast over the subjects; head n: predicate n
     first_scores = score_pairs(first_links, heads, subject_first, object_first)
     last_scores = score_pairs(last_links, heads, subject_last, object_last)
     # With shared entity heads `[batch, 1, ...]`, the same for all predicates.
@@ -100,7 +100,7 @@ def predict_triples(
     """Return the candidates of every example: triples with probabilities, best first.
 
     A triple found in several windows of a text has its highest score. Without `keep_all`, only the
-    best of the file are kept: 64 times its windows, but at least 10,000. `progress` titles a bar.
+    best are kept: 64 per window, but at least 10,000 in all. `progress`: title of the bar.
     """
     best = BestCandidates(generator, keep_all)
     decode = partial(decode_window, predicates=generator.predicates)

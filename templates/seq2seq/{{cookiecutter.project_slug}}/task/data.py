@@ -31,7 +31,7 @@ def encode_sources(
 ) -> list[np.ndarray]:
     """Return the tokens of each source with special tokens; long sources are cut at the end."""
     if settings.model == "pretrained":
-        # Not `writers_table`: extras/cache notes which settings are read here, by their names.
+        # Not `writers_table`: extras/cache notes the names of the settings that are read here.
         table: Any = getattr(settings, "writers", None)
         encode_prompts = need("writers", "files").encode_prompts
         return encode_prompts(tokenizer, texts, table, settings.max_length)
@@ -128,7 +128,7 @@ class PairGenerator(DataGenerator):
         bucket_of = np.searchsorted(self.boundaries, self.lengths)
         buckets = range(len(self.boundaries))
         longest = [self.sizes[bucket_of == bucket].max(axis=0) for bucket in buckets]
-        # Rows that are left over join the next bucket, where their source may be the longest.
+        # Rows too few for a batch join the next bucket, where all sources may be shorter.
         self.padded_lengths = np.maximum.accumulate(longest)
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:

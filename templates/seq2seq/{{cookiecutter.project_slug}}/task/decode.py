@@ -18,7 +18,7 @@ def predict_texts(
     """Return record id -> the text that was written for it.
 
     Args:
-        predictor: runs a `Writer` instead of a model: it chooses the tokens (generation/search.py).
+        predictor: runs a `Writer`, which chooses the tokens (generation/search.py), not a model.
         generator: of the examples; `predictor.decode` yields the position of each, and its text.
         tokenizer: of the encoder.
         progress: title of the progress bar; empty: none.

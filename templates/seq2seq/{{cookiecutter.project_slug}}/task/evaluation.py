@@ -34,7 +34,7 @@ def evaluate(
         predictions: from `predict_texts`.
         path: of the file.
         settings: `bleu_tokenizer`, `lowercase_scores`, `extractor`.
-        shown: how many examples to show in words.
+        shown: how many examples to print.
     """
     if settings.extractor:
         return settings.extractor.evaluate(examples, predictions, path, shown)
@@ -73,7 +73,7 @@ class TextScorer(DevScorer):
             self.perplexity = PerplexityScorer(predictor.models[0].models, predictor.strategy)
 
     def score(self, batches: SourceGenerator, tuned: dict | None = None) -> Evaluation:
-        """Score the texts for batches; `tuned` is not used: this task has no threshold."""
+        """Write and score the texts of batches; `tuned` is not used: there is no threshold."""
         settings, path = self.settings, project_path(self.settings.dev_file)
         written = predict_texts(self.predictor, batches, self.tokenizer)
         evaluation = evaluate(batches.examples, written, path, settings, settings.shown_examples)

@@ -38,8 +38,7 @@ def score_records(
     """Score each record.
 
     ROUGE-L is the F1 of the longest common subsequence with the most similar target. A prediction
-    is an exact match if it equals one of the targets in the form of `normal_form`. ROUGE ignores
-    case.
+    is an exact match if it equals one of the targets after `normal_form`. ROUGE ignores case.
 
     Args:
         examples: gold.
@@ -86,13 +85,13 @@ def score(
         records: from `score_records`.
         settings: `lowercase_scores`.
     """
-    # sacrebleu wants the first targets of all records, then the second ones; None if there is none.
+    # sacrebleu wants the first targets of all records, then the second ones; None: it has none.
     streams: list = [list(nth) for nth in zip_longest(*(example.targets for example in examples))]
     chrf = CHRF(lowercase=settings.lowercase_scores)
     texts = [predictions[example.id] for example in examples]
     statistics = np.array([record.statistics for record in records])
     return {
-        "bleu": float(bleu_score(*statistics.T)),  # of the sums of its columns
+        "bleu": float(bleu_score(*statistics.T)),  # it sums each column
         "chrf": chrf.corpus_score(texts, streams).score,
         "rouge_l": float(np.mean([record.rouge_l for record in records])),
         "exact_match": float(np.mean([record.exact_match for record in records])),

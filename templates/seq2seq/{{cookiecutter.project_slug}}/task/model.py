@@ -35,7 +35,7 @@ class PrefixLanguageModel(keras.layers.Layer):
 
     The encoder has positions for both: task/loading.py makes sure of it. generation/layers.py and
     generation/steps.py compute the same token by token, for the cache of generation: if you change
-    this, change them too, or set `cache = false`.
+    this, change them too, or set `generation.cache = false`.
 
     Args:
         encoder: the BERT; its token embedding scores the next token, too.
@@ -45,8 +45,8 @@ class PrefixLanguageModel(keras.layers.Layer):
         super().__init__(**kwargs)
         self.encoder = encoder
         width = encoder.hidden_dim
-        # Built here, since Keras calls `compute_output_spec` instead of `call`. They are new; the
-        # encoder's embedding scores their output.
+        # Two new layers; the encoder's embedding scores their output. Built here, since Keras calls
+        # `compute_output_spec`, so `call` would not build them.
         self.head_dense, self.head_norm = head_layers(width, dtype=self.dtype_policy)
         for layer in (self.head_dense, self.head_norm):
             layer.build((None, None, width))
@@ -112,7 +112,7 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     """Return the training model (output: the loss) and the inference model (output: logits).
 
     Args:
-        encoder: token ids -> hidden states `[batch, length, width]`; with `pretrained` the writer.
+        encoder: token ids -> hidden states `[batch, length, width]`; with `pretrained` it writes.
         settings: `model`, `target_length`, `decoder_layers`, `dropout`, `label_smoothing`.
     """
     inputs = encoder_inputs(encoder)
@@ -120,7 +120,7 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     if settings.model == "unilm":
         logits = PrefixLanguageModel(encoder, name="unilm")(**inputs)
     elif settings.model == "pretrained":
-        logits = encoder.write(inputs)
+        logits = encoder.write(inputs)  # a pretrained model of extras/writers returns logits
     else:
         logits = decoder_logits(encoder, inputs, settings)
     inference = keras.Model(inputs, {"logits": logits}, name="inference")

@@ -26,7 +26,7 @@ class ExampleGenerator(DataGenerator):
         with_labels: False for prediction.
     """
 
-    of_items = ("arrays", "targets")  # extras/cache keeps these, an entry for each example
+    of_items = ("arrays", "targets")  # extras/cache keeps these lists: one entry per example
     learns_unlabelled = True  # extras/regularization may train on batches without targets
 
     def __init__(
@@ -44,7 +44,7 @@ class ExampleGenerator(DataGenerator):
         self.arrays = self.encode(tokenizer)  # [example][input]
         # [examples, labels]: 0 or 1, the probability of a label, or the numbers to learn
         self.targets = labels.targets(self.examples) if with_labels else None
-        # The longest: extras/retrieval encodes the texts of a pair one by one.
+        # All equally long here; extras/retrieval has arrays for each text of a pair.
         lengths = [max(map(len, arrays)) for arrays in self.arrays]
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
         self.measure()  # nothing here; extras have generators that need it

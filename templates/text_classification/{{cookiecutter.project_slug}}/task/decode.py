@@ -12,8 +12,8 @@ from core.prediction.predictor import Predictor
 from task.data import ExampleGenerator
 from task.records import Example, Labels
 
-# What the model returns for a whole file: id of a record -> its probabilities `[labels]`, or its
-# numbers, in the order of `Labels.names`.
+# The model's outputs for a file: id of a record -> its probabilities `[labels]`, or its numbers, in
+# the order of `Labels.names`.
 Candidates = dict[Id, np.ndarray]
 # Significant digits of probabilities, so that scores from memory and from a file agree.
 DIGITS = 7
@@ -36,7 +36,7 @@ def predict_probabilities(
         [probabilities] = outputs.values()  # the inference model has one output
         return [*probabilities]
 
-    def predict(batches: ExampleGenerator) -> np.ndarray:  # twice, where texts are swapped
+    def predict(batches: ExampleGenerator) -> np.ndarray:  # called twice with `swap_prediction`
         rows = np.zeros((len(batches.examples), len(batches.labels.names)))
         # `decode` calls `rows_of` with each batch, and yields its results with their positions.
         for position, row in predictor.decode(batches, rows_of, progress):

@@ -40,9 +40,9 @@ def evaluate(
         examples: read from `path`, with their gold labels.
         candidates: from `predict_probabilities`.
         labels: from `collect_targets`.
-        settings: their table of extras/competition may ask for more scores, and thresholds.
+        settings: the `[competition]` table may add scores and thresholds.
         threshold: a label is chosen if its probability is above it. None: tune it on these
-            examples, as training does after each epoch; scores.json keeps that of the best.
+            examples, as training does after each epoch; scores.json keeps the best epoch's.
         shown: how many examples to show as text.
     """
     if labels.are_numbers:
@@ -50,7 +50,7 @@ def evaluate(
         return evaluate_numbers(examples, candidates, labels, path, settings, threshold, shown)
     has_table = getattr(settings, "competition", None)  # the table of extras/competition
     competition = need("competition", "label_scores") if has_table else None
-    if threshold is None and competition:  # None again, where the table asks for no others
+    if threshold is None and competition:  # None, unless per label or for f_beta
         threshold = competition.tune_thresholds(examples, candidates, labels, settings)
     if threshold is None:
         threshold = tune_threshold(examples, candidates, labels)
@@ -79,7 +79,7 @@ def evaluate(
 
 
 class LabelScorer(DevScorer):
-    """Scores dev with the current weights, by its best threshold or by that in scores `tuned`."""
+    """Scores dev with the current weights and the best threshold, or that in the scores `tuned`."""
 
     def score(self, batches: ExampleGenerator, tuned: dict | None = None) -> Evaluation:
         return evaluate(
@@ -110,7 +110,7 @@ def tune_threshold(examples: Sequence[Example], candidates: Candidates, labels: 
     probabilities = np.array([candidates[example.id] for example in examples])
     hits = labels.hits(examples)
     if labels.several:
-        gold_count = sum(len(example.labels) for example in examples)  # also unknown labels
+        gold_count = sum(len(example.labels) for example in examples)  # new labels count too
         return best_threshold(probabilities.ravel().tolist(), hits.ravel().tolist(), gold_count)
     index = labels.names.index(labels.positive)
     probabilities, hits = probabilities[:, index], hits[:, index]

@@ -50,7 +50,7 @@ class LabelLoss(keras.layers.Layer):
 
     Args:
         weights: of the labels, see the subclasses; None: 1 for all.
-        smoothing: share of the target that is spread over all labels (sigmoid: 1 and 0).
+        smoothing: share of the target that is spread over all labels (sigmoid: present and absent).
     """
 
     def __init__(self, weights: list | None = None, smoothing: float = 0.0, **kwargs: Any) -> None:
@@ -112,7 +112,7 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
         labels: from `collect_targets`.
         settings: `pooling`, `dropout`, `dropout_samples`, `class_weights`, `label_smoothing`.
     """
-    # None, unless an extra builds other models, as extras/competition does for lists.
+    # None, unless an extra builds other models, as extras/competition does for ranked lists.
     if models := ask("build_models", encoder, labels, settings):
         return models
     inputs, pooled = read_texts(encoder, labels, settings)
@@ -150,7 +150,7 @@ def read_texts(
 
 
 class Head(NamedTuple):
-    """The layers on top of the pooled text, and the `kind` of logits for R-Drop; "": none."""
+    """The layers on top of the pooled text, and `kind`: how R-Drop compares the logits; "": not."""
 
     logits: keras.layers.Layer
     prediction: keras.layers.Layer
