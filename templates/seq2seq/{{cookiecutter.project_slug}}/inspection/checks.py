@@ -205,7 +205,8 @@ def find_low_oracle(name: str, oracle: dict[str, float], settings: Settings) -> 
         fix += ' BLEU counts sequences of four words: for shorter targets set metric = "rouge_l".'
         fix += ' Chinese and Japanese have no blanks between words: set bleu_tokenizer = "zh".'
     what = f"a perfect model would score {metric} {oracle[metric]:.4g}"
-    return [Finding("error" if share < NO_SCORE else "warning", what, name, fix)]
+    # Of a negated error there is no share: it may be small.
+    return [Finding("error" if best and share < NO_SCORE else "warning", what, name, fix)]
 
 
 def find_unspaced_targets(

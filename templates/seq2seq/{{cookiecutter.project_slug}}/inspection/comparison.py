@@ -63,7 +63,10 @@ def read_columns(place: str, record: dict, metric: str) -> list[float]:
     value = record.get("statistics" if metric == "bleu" else metric)
     columns: list = value if isinstance(value, list) else [value]
     if len(columns) != COLUMNS[metric] or not all(isinstance(n, int | float) for n in columns):
-        raise InputError(f"{place}: not a scored prediction: write the file with evaluate.py.")
+        raise InputError(
+            f"{place}: no numbers of {metric}: write the file with evaluate.py, or, in the place of "
+            "the reference, compare with another run."
+        )
     return [float(number) for number in columns]
 
 
