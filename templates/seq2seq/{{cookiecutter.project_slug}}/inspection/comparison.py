@@ -64,7 +64,7 @@ def read_columns(place: str, record: dict, metric: str) -> list[float]:
     columns: list = value if isinstance(value, list) else [value]
     if len(columns) != COLUMNS[metric] or not all(isinstance(n, int | float) for n in columns):
         raise InputError(
-            f"{place}: no numbers of {metric}: write the file with evaluate.py, or, in the place of "
+            f"{place}: no numbers of {metric}: write the file with evaluate.py, or, instead of "
             "the reference, compare with another run."
         )
     return [float(number) for number in columns]
