@@ -14,6 +14,7 @@ from core.base.files import read_json
 from core.base.settings import read_settings, saved_settings
 from inspection.errors import read_prediction
 from library.thresholds import f_beta
+from task.evaluation import name_score
 from task.metrics import count_matches, score_types
 from task.records import read_examples
 from task.settings import Settings
@@ -41,7 +42,7 @@ def compare(run: Any, other: Any) -> Any:
         tables.append(score_types(matches))
     labels = comparison.compare_labels(*tables)
     shown = {"labels": labels, "title": "type", "per_type": labels, "label_metric": "F1"}
-    shown["metric"] = "F1" if settings.beta == 1 else f"F{settings.beta:g}"
+    shown["metric"] = name_score(settings)
 
     def statistic(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
         correct, predicted, gold = (column.sum(axis) for column in columns)
