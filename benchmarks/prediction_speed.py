@@ -285,9 +285,9 @@ def make_runs(settings: Any, labels: dict, build: Callable[[Any, Any], Any], **o
 def open_relations(arguments: Namespace) -> tuple[Callable[[Any], list[dict]], Sequence[Any]]:
     """Return what predicts, and the examples."""
     models, runs = make_relation_runs(arguments)
-    from task.decode import LOWEST_LOGIT, above, prediction_records
+    from task.decode import LOWEST_LOGIT, above
     from task.prediction import predict
-    from task.records import read_examples
+    from task.records import prediction_records, read_examples
 
     with np.load(arguments.folder / "pointers.npz") as arrays:
         for name, own in POINTERS.items():
@@ -390,7 +390,7 @@ def open_questions(arguments: Namespace) -> tuple[Callable[[Any], list[dict]], S
 def open_pairs(arguments: Namespace) -> tuple[Callable[[Any], list[dict]], Sequence[Any]]:
     """Return what predicts, and the examples."""
     settings = read_project_settings(arguments)
-    from task.decode import prediction_records
+    from library.predictions import prediction_records
     from task.model import build_models
     from task.prediction import predict
     from task.records import collect_targets, read_examples

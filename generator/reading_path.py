@@ -15,7 +15,12 @@ from generator.files import template_project, write_text
 BEGIN, END = "<!-- reading: begin -->", "<!-- reading: end -->"
 GLOSSARY_BEGIN, GLOSSARY_END = "<!-- glossary: begin -->", "<!-- glossary: end -->"
 # The README and the key of its language in glossary.toml.
-READMES = {"README.md": "text", "README_zh.md": "text_zh"}
+ENGLISH, CHINESE = "text", "text_zh"
+READMES = {"README.md": ENGLISH, "README_zh.md": CHINESE}
+# The words of the table, in each language.
+COLUMNS = {ENGLISH: "| file | lines | what it does |", CHINESE: "| 文件 | 行数 | 内容 |"}
+PARTS = {ENGLISH: ("training", "predictions and scores"), CHINESE: ("训练", "预测与分数")}
+TOGETHER = {ENGLISH: "together", CHINESE: "合计"}
 # What trains the model, in the order of train.py: settings, batches, examples, model, layers, step,
 # optimizer. Files of task/ that are not named come after it: predictions and scores.
 BEFORE = ("task/settings.py", "core/batches.py", "core/windows.py")
@@ -86,9 +91,7 @@ def glossary(root: Path, template: str) -> list[tuple[list[str], dict]]:
     Raises:
         InputError: a name of the path has no entry in glossary.toml.
     """
-    text = (root / "generator" / "glossary.toml").read_text(encoding="utf-8")
-    entries = tomllib.loads(text)["entry"]
-    rows: list[tuple[list[str], dict]] = [([], entry) for entry in entries]
+    rows: list[tuple[list[str], dict]] = [([], entry) for entry in read_glossary(root)["entry"]]
     for name, source in sorted(outside_names(root, template).items()):
         fitting = [names for names, entry in rows if is_in(source, entry["modules"])]
         if not fitting:
@@ -110,19 +113,37 @@ def count_lines(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
 
 
-def reading_table(root: Path, template: str) -> str:
-    """Return the table of the reading path, with the first line of each file's docstring."""
-    rows = ["| file | lines | what it does |", "|---|---|---|"]
+def reading_table(root: Path, template: str, language: str = ENGLISH) -> str:
+    """Return the table of the reading path, with the first line of each file's docstring.
+
+    Raises:
+        InputError: a line is not translated in glossary.toml.
+    """
+    rows = [COLUMNS[language], "|---|---|---|"]
     files = reading_path(root, template)
     trains = {name: path for name, path in files.items() if name in TRAINING}
     scores = {name: path for name, path in files.items() if name not in trains}
-    for part, own in (("training", trains), ("predictions and scores", scores)):
+    for part, own in zip(PARTS[language], (trains, scores), strict=True):
         for name, path in own.items():
             docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
             words = docstring.partition("\n")[0].rstrip(".")
+            words = words if language == ENGLISH else translate(root, words)
             rows.append(f"| `{name}` | {count_lines(path)} | {words} |")
         rows.append(f"| *{part}* | *{sum(map(count_lines, own.values()))}* | |")
-    return "\n".join([*rows, f"| together | {sum(map(count_lines, files.values()))} | |"])
+    lines = sum(map(count_lines, files.values()))
+    return "\n".join([*rows, f"| {TOGETHER[language]} | {lines} | |"])
+
+
+def translate(root: Path, sentence: str) -> str:
+    """Return the Chinese for the first sentence of a docstring, from glossary.toml."""
+    if sentence in (known := read_glossary(root).get("chinese", {})):
+        return known[sentence]
+    raise InputError(f"generator/glossary.toml: translate {sentence!r} in its table [chinese].")
+
+
+def read_glossary(root: Path) -> dict:
+    """Return what glossary.toml holds."""
+    return tomllib.loads((root / "generator" / "glossary.toml").read_text(encoding="utf-8"))
 
 
 def glossary_list(root: Path, template: str, key: str) -> str:
@@ -134,7 +155,7 @@ def glossary_list(root: Path, template: str, key: str) -> str:
             for module in entry["modules"]
             if any(is_in(source, [module]) for source in sources.values())
         )
-        if key == "text":
+        if key == ENGLISH:
             rows.append(f"- {places}: {entry[key]}")
             rows += [
                 f"  - `{name}`: {meaning(root, template, sources[name], name)}" for name in names
@@ -150,8 +171,7 @@ def meaning(root: Path, template: str, source: str, name: str) -> str:
     Raises:
         InputError: there is neither.
     """
-    text = (root / "generator" / "glossary.toml").read_text(encoding="utf-8")
-    if own := tomllib.loads(text).get("names", {}).get(name):
+    if own := read_glossary(root).get("names", {}).get(name):
         return own
     file = root / "templates" / source
     file = file if file.is_file() else template_project(root, template) / source
@@ -174,7 +194,7 @@ def update_reading_paths(root: Path, template: str) -> None:
     for name, key in READMES.items():
         path = template_project(root, template) / name
         text = path.read_text(encoding="utf-8")
-        updated = replace_between(text, BEGIN, END, reading_table(root, template))
+        updated = replace_between(text, BEGIN, END, reading_table(root, template, key))
         table = glossary_list(root, template, key)
         updated = replace_between(updated, GLOSSARY_BEGIN, GLOSSARY_END, table)
         if updated != text:

@@ -6,6 +6,8 @@ from pathlib import Path
 # One window for each text of the sample: as many examples as records.
 SMALL = {"pointer_size": 16, "max_length": 128, "window_overlap": 16}
 DEV_SCORE = "argument_classification_f1"
+# The score that CHANGING.md adds.
+CHANGED_SCORE = "argument_text"
 EVENT = {"type": "buy", "trigger": [4, 10], "arguments": [{"role": "buyer", "span": [0, 3]}]}
 FIELDS = ("id", "text", "events", "type", "trigger", "arguments", "role", "span", "weight")
 FIELDS += ("probability",)

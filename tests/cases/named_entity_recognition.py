@@ -6,6 +6,8 @@ from pathlib import Path
 # One window for each text of the sample: as many examples as records.
 SMALL = {"pointer_size": 16, "max_length": 128, "window_overlap": 16}
 DEV_SCORE = "f1"
+# The score that CHANGING.md adds.
+CHANGED_SCORE = "weighted_f1"
 ENTITY = {"type": "person", "span": [0, 3]}
 FIELDS = ("id", "text", "entities", "type", "span", "label", "start_offset", "end_offset")
 FIELDS += (

@@ -9,4 +9,6 @@ SMALL = {
     "preparation.processes": 1,
 }
 DEV_SCORE = "accuracy"
+# The score that CHANGING.md adds.
+CHANGED_SCORE = "neg_perplexity"
 PREPARATION = "prepare.py"

@@ -5,6 +5,8 @@ from pathlib import Path
 
 SMALL = {"target_length": 24, "generation.beams": 2}
 DEV_SCORE = "bleu"
+# The score that CHANGING.md adds.
+CHANGED_SCORE = "ROUGE mean"
 FIELDS = ("id", "source", "targets", "weight")
 RECORD = {"id": "1", "source": "town: Zenby; sky: fog", "targets": ["There is fog in Zenby."]}
 

@@ -10,9 +10,18 @@ import pytest
 from conftest import ROOT
 from projects import TEMPLATES, bake_project, flags, further
 
-from generator.reading_path import count_lines, glossary, outside_names, reading_path
+from generator import InputError
+from generator import reading_path as reading_path_module
+from generator.reading_path import (
+    READMES,
+    count_lines,
+    glossary,
+    outside_names,
+    reading_path,
+    reading_table,
+)
 
-LINES = {"relation_extraction": 1020}
+LINES = {"relation_extraction": 975, "text_classification": 1030, "seq2seq": 1045}
 MOST_LINES, MOST_TRAIN_LINES, MOST_ROWS, MOST_HOPS = 1370, 160, 12, 4
 
 # Notes the functions of the project, and Keras's fit as one, on the way to the first gradient.
@@ -55,6 +64,23 @@ def test_the_docs_name_these_limits():
     words = " ".join(text.split())
     limit = LINES["relation_extraction"]
     assert f"at most {limit:,} lines for relation extraction, {MOST_LINES:,} for any task" in words
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_the_chinese_table_has_the_same_files_in_chinese(template):
+    rows, chinese = (
+        reading_table(ROOT, template, key).splitlines()[2:] for key in READMES.values()
+    )
+    assert [row.split(" | ")[:2] for row in rows if "`" in row] == [
+        row.split(" | ")[:2] for row in chinese if "`" in row
+    ]
+    assert all(re.search("[一-鿿]", row) for row in chinese)
+
+
+def test_a_line_without_chinese_is_refused(monkeypatch):
+    monkeypatch.setattr(reading_path_module, "read_glossary", lambda root: {})
+    with pytest.raises(InputError, match="translate 'Train GPLinker.*' in its table"):
+        reading_table(ROOT, "relation_extraction", READMES["README_zh.md"])
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

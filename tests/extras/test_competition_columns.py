@@ -23,8 +23,9 @@ from extras.competition.splitting import write_parts  # noqa: E402
 from extras.competition.submission import read_form, write_table  # noqa: E402
 from inspection import checks as inspection  # noqa: E402
 from library.encoding import encode_examples  # noqa: E402
+from library.predictions import prediction_records  # noqa: E402
 from task.data import ExampleGenerator  # noqa: E402
-from task.decode import make_candidates, prediction_records  # noqa: E402
+from task.decode import make_candidates  # noqa: E402
 from task.records import collect_targets, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 

@@ -16,7 +16,8 @@ from extras.competition.splitting import find_uneven_parts, hold_out  # noqa: E4
 from extras.competition.submission import implied_aliases, read_form, write_table  # noqa: E402
 from extras.retrieval.negatives import Labels, matched_queries, training_records  # noqa: E402
 from inspection.folds import fold_keys  # noqa: E402
-from task.decode import make_candidates, prediction_records  # noqa: E402
+from library.predictions import prediction_records  # noqa: E402
+from task.decode import make_candidates  # noqa: E402
 from task.records import collect_targets, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402
 

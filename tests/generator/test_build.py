@@ -106,6 +106,17 @@ Path(sys.argv[3]).write_text(Path(sys.argv[2]).read_text())
 """
 
 
+GLOSSARY = """
+[chinese]
+"" = ""
+"A part" = "一部分"
+"A number" = "一个数"
+
+[[entry]]
+modules = ["core"]
+text = "a"
+text_zh = "b"
+"""
 EXTENSION = (ROOT / "templates/text_classification/text_classification_extension.py").read_text()
 
 
@@ -163,7 +174,7 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
             "generator/baselines.toml": BASELINES,
             "templates/core/__init__.py": "",
             **{f"templates/{name}": '"""A part."""\n' for name in ALWAYS},
-            "generator/glossary.toml": '[[entry]]\nmodules = ["core"]\ntext = "a"\ntext_zh = "b"\n',
+            "generator/glossary.toml": GLOSSARY,
             "templates/core/base/errors.py": 'class InputError(Exception):\n    """Bad input."""\n',
             "templates/extras/__init__.py": "",
             "templates/extras/doctor/README.md": "# doctor\n",

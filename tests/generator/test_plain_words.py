@@ -30,7 +30,7 @@ def prose() -> Iterator[tuple[str, str]]:
         file = ROOT / path
         if not file.is_file():
             continue
-        is_page = file.name.startswith("README") or path.startswith("docs/")
+        is_page = file.name.startswith(("README", "CHANGING")) or path.startswith("docs/")
         is_settings = path.startswith("templates/") and file.name == "config.toml"
         if file.suffix == ".py":
             yield path, docstrings(file.read_text(encoding="utf-8"))

@@ -11,8 +11,8 @@ from pathlib import Path
 from core.base.errors import InputError, command
 from core.base.extras import ask
 from core.base.files import check_destination
+from library.predictions import prediction_records
 from submission import check_submission, refuse_sample, write_submission
-from task.decode import prediction_records
 from task.prediction import load_runs, predict, read_threshold, restore_labels
 from task.records import Example, check_kind, read_examples
 

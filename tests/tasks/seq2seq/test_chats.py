@@ -24,8 +24,9 @@ from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from extras.writers import hooks, naming  # noqa: E402
 from extras.writers.chat import carried_by  # noqa: E402
+from generation.encoding import encode_sources  # noqa: E402
 from generation.tokenizers import find_target_tokens  # noqa: E402
-from task.data import NO_TOKEN, PairGenerator, encode_sources  # noqa: E402
+from task.data import NO_TOKEN, PairGenerator  # noqa: E402
 from task.loading import load_backbone  # noqa: E402
 from task.records import Example  # noqa: E402
 from task.settings import Settings  # noqa: E402

@@ -22,6 +22,7 @@ from core.base.errors import InputError  # noqa: E402
 from core.base.settings import with_tables  # noqa: E402
 from core.encoders.encoder import BertEncoder  # noqa: E402
 from core.layers.language_model import TokenLoss, prefix_mask  # noqa: E402
+from generation.encoding import encode, encode_sources  # noqa: E402
 from generation.spaces import close_gaps  # noqa: E402
 from generation.texts import decode_texts, read_allowed  # noqa: E402
 from generation.tokenizers import (  # noqa: E402
@@ -38,13 +39,7 @@ from inspection.checks import (  # noqa: E402
 )
 from score import read_lines  # noqa: E402
 from task import loading  # noqa: E402
-from task.data import (  # noqa: E402
-    NO_TOKEN,
-    PairGenerator,
-    SourceGenerator,
-    encode,
-    encode_sources,
-)  # noqa: E402
+from task.data import NO_TOKEN, PairGenerator, SourceGenerator  # noqa: E402
 from task.loading import keep_rows  # noqa: E402
 from task.model import build_models, find_positions  # noqa: E402
 from task.records import Example, read_examples  # noqa: E402

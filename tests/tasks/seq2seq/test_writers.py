@@ -41,10 +41,11 @@ from extras.lora.adapters import (  # noqa: E402
 )
 from extras.recompute.recompute import recompute_layers  # noqa: E402
 from extras.writers import families, files, hooks, naming, packing  # noqa: E402
+from generation.encoding import encode_sources  # noqa: E402
 from generation.layers import writing_layers  # noqa: E402
 from generation.search import Writer  # noqa: E402
 from generation.settings import GenerationTable, TargetTokens  # noqa: E402
-from task.data import PairGenerator, encode_sources, pack_pairs  # noqa: E402
+from task.data import PairGenerator, pack_pairs  # noqa: E402
 from task.loading import load_backbone  # noqa: E402
 from task.model import build_models  # noqa: E402
 from task.records import Example  # noqa: E402

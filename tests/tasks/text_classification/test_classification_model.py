@@ -37,10 +37,11 @@ from inspection import checks  # noqa: E402
 from inspection.folds import fold_keys  # noqa: E402
 from library import class_weights, encoding  # noqa: E402
 from library.encoding import encode_examples  # noqa: E402
+from library.predictions import prediction_records  # noqa: E402
 from submission import write_submission  # noqa: E402
 from task import model  # noqa: E402
 from task.data import ExampleGenerator  # noqa: E402
-from task.decode import make_candidates, prediction_records  # noqa: E402
+from task.decode import make_candidates  # noqa: E402
 from task.evaluation import evaluate  # noqa: E402
 from task.records import Example, Labels, collect_labels, collect_targets, read_examples  # noqa: E402
 from task.settings import Settings  # noqa: E402

@@ -21,8 +21,9 @@ from extras.competition.targets import collect_numbers  # noqa: E402
 from extras.folds.folds import assign_folds  # noqa: E402
 from inspection import checks as inspection  # noqa: E402
 from inspection.folds import fold_keys  # noqa: E402
+from library.predictions import prediction_records  # noqa: E402
 from submission import write_plain_table  # noqa: E402
-from task.decode import make_candidates, prediction_records  # noqa: E402
+from task.decode import make_candidates  # noqa: E402
 from task.evaluation import evaluate  # noqa: E402
 from task.metrics import choose_metric  # noqa: E402
 from task.records import check_kind, collect_targets, read_examples  # noqa: E402

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from core.data.records import Id
-from task.decode import Candidates, above, prediction_records
-from task.records import Example
+from task.decode import Candidates, above
+from task.records import Example, prediction_records
 
 
 def teacher_records(

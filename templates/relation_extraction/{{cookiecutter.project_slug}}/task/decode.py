@@ -12,7 +12,7 @@ from core.layers.pointer_search import best_spans, pick, score_pairs, top_cells
 from core.prediction.candidates import BestCandidates, decode_windows
 from core.prediction.predictor import Predictor
 from task.data import TripleGenerator
-from task.records import Example, Triple
+from task.records import Triple
 
 # Record id -> [(triple, its probability)], best first.
 Candidates = dict[Id, list[tuple[Triple, float]]]
@@ -119,25 +119,3 @@ def above(candidates: Candidates, threshold: float) -> Candidates:
         record_id: [pair for pair in scored if pair[1] > threshold]
         for record_id, scored in candidates.items()
     }
-
-
-def prediction_records(examples: Sequence[Example], predictions: Candidates) -> list[dict]:
-    """Return the records of the predictions file: the input's format, with texts and scores."""
-    return [
-        {
-            "id": example.id,
-            "text": example.text,
-            "triples": [
-                {
-                    "subject": list(triple.subject),
-                    "predicate": triple.predicate,
-                    "object": list(triple.object),
-                    "subject_text": example.text[slice(*triple.subject)],
-                    "object_text": example.text[slice(*triple.object)],
-                    "score": round(float(score), 4),
-                }
-                for triple, score in predictions[example.id]
-            ],
-        }
-        for example in examples
-    ]

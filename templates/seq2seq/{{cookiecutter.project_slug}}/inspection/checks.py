@@ -9,8 +9,8 @@ from tokenizers import Tokenizer
 from core.base.extras import need
 from core.data.checks import Finding
 from core.step import Models
+from generation.encoding import encode, encode_sources
 from generation.texts import decode_texts, read_allowed
-from task.data import encode, encode_sources
 from task.loading import load_tokenizer_and_encoder
 from task.metrics import normal_form, score, score_records
 from task.model import build_models

@@ -4,8 +4,33 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from core.base.errors import InputError
 from core.scores.precision_recall import precision_recall_f1
-from task.records import Example
+from task.records import Example, Labels
+
+RANKING_METRICS = ("map", "mrr")
+
+
+def check_metric(metric: str, labels: Labels, ranked: bool) -> None:
+    """Refuse a metric that the data don't have.
+
+    Args:
+        metric: the setting.
+        labels: from `collect_targets`.
+        ranked: whether records have groups, and labels a positive one.
+
+    Raises:
+        InputError: says what the metric needs.
+    """
+    lacking = ""
+    if metric in RANKING_METRICS and not ranked:
+        lacking = 'records with a "group"'
+    elif metric == "f1" and not labels.positive:
+        lacking = f"a positive_label, such as {labels.names[-1]!r}"
+    elif metric == "matthews" and labels.several:
+        lacking = "one label a record"
+    if lacking:
+        raise InputError(f"metric = {metric!r} needs {lacking}: give it, or set metric = 'auto'.")
 
 
 def all_names(golds: Sequence[Sequence[str]], labels: Sequence[str]) -> list[str]:

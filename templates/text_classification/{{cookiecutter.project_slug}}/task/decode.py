@@ -1,7 +1,6 @@
-"""From the model's outputs to labels, and to the records of a predictions file."""
+"""From the model's outputs to labels."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -95,27 +94,3 @@ def choose_labels(
         index = labels.names.index(labels.positive)
         return (labels.names[index if probabilities[index] > threshold else 1 - index],)
     return (labels.names[int(np.argmax(probabilities))],)
-
-
-def prediction_records(
-    examples: Sequence[Example], candidates: Candidates, labels: Labels, threshold: Threshold
-) -> list[dict]:
-    """Return the records of the predictions file.
-
-    One label: `score` is the probability of the positive label, by which a ranking is sorted;
-    without a positive label it is that of the predicted one.
-    """
-    if labels.are_numbers:
-        number_records = need("competition", "number_evaluation").number_records
-        return number_records(examples, candidates, labels, threshold)
-    records = []
-    for example in examples:
-        probabilities = candidates[example.id].tolist()
-        named = dict(zip(labels.names, probabilities, strict=True))
-        chosen = choose_labels(candidates[example.id], labels, threshold)
-        if labels.several:
-            answer: dict[str, Any] = {"labels": list(chosen)}
-        else:
-            answer = {"label": chosen[0], "score": named[labels.positive or chosen[0]]}
-        records.append({"id": example.id, **answer, "probabilities": named})
-    return records

@@ -7,17 +7,16 @@ import numpy as np
 
 from core.base.extras import need
 from core.base.files import project_path
-from core.base.words import excerpt
 from core.data.records import name_file
 from core.scores.evaluation import DevScorer, Evaluation
 from core.scores.thresholds import best_threshold
+from library.predictions import describe, prediction_records
 from task.data import ExampleGenerator
 from task.decode import (
     Candidates,
     Threshold,
     choose_labels,
     predict_probabilities,
-    prediction_records,
     threshold_of,
 )
 from task.metrics import score
@@ -115,9 +114,3 @@ def tune_threshold(examples: Sequence[Example], candidates: Candidates, labels: 
     index = labels.names.index(labels.positive)
     probabilities, hits = probabilities[:, index], hits[:, index]
     return best_threshold(probabilities.tolist(), hits.tolist(), int(hits.sum()))
-
-
-def describe(example: Example, predicted: Sequence[str]) -> str:
-    """Return a text with its gold and its predicted labels."""
-    gold, found = (", ".join(sorted(labels)) or "none" for labels in (example.labels, predicted))
-    return f"{' ‖ '.join(map(excerpt, example.texts))}\n  gold:      {gold}\n  predicted: {found}\n"

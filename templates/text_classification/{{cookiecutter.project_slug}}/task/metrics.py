@@ -5,13 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from core.base.errors import InputError
 from core.base.extras import need
 from core.scores.precision_recall import precision_recall_f1
-from library.label_metrics import all_names, label_scores, macro_f1, matthews, score_rankings
+from library.label_metrics import (
+    RANKING_METRICS,
+    all_names,
+    check_metric,
+    label_scores,
+    macro_f1,
+    matthews,
+    score_rankings,
+)
 from task.records import Example, Labels
 
-RANKING_METRICS = ("map", "mrr")
 OWN_METRICS = ("accuracy", "macro_f1", "micro_f1", "matthews", "f1", *RANKING_METRICS)
 
 
@@ -43,15 +49,7 @@ def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> s
         if ranked:
             return "map"
         return "f1" if labels.positive else "accuracy"
-    lacking = ""
-    if metric in RANKING_METRICS and not ranked:
-        lacking = 'records with a "group"'
-    elif metric == "f1" and not labels.positive:
-        lacking = f"a positive_label, such as {labels.names[-1]!r}"
-    elif metric == "matthews" and labels.several:
-        lacking = "one label a record"
-    if lacking:
-        raise InputError(f"metric = {metric!r} needs {lacking}: give it, or set metric = 'auto'.")
+    check_metric(metric, labels, ranked)
     return metric
 
 
