@@ -41,7 +41,7 @@ class DataGenerator(BatchPlan):
         for positions, length in self.plan(epoch)[skip:]:
             filled, loss_weights = self.fill(positions, epoch)
             batch = self.make_batch(filled, length)
-            loss_weights /= self.loss_divisor(batch, len(positions))
+            loss_weights = loss_weights / self.loss_divisor(batch, len(positions))
             yield {**batch, "loss_weight": loss_weights.astype(np.float32)}
 
     def loss_divisor(self, batch: Batch, real_rows: int) -> int:

@@ -36,7 +36,7 @@ class TrainingModel(CompiledModel):
         self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, and clips
         counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # printed: plain means over rows
         self.loss_means.update_state(losses, counted)
-        # Shape (1,): with several workers Keras averages the first axis too, so it needs one.
+        # Shape (1,): with several workers Keras's `reduce_per_replica` needs a first axis.
         return {name: mean[None] for name, mean in self.loss_means.result().items()}
 
     def gradients(self, batch: dict) -> Gradients:

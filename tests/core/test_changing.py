@@ -45,14 +45,16 @@ def apply(diff: str, project: Path) -> None:
         code = f"\n{file.read_text(encoding='utf-8')}"
         assert code.count(f"\n{old}") == 1, f"{path} has not once:\n{old}"
         changed = code.replace(f"\n{old}", f"\n{new}")[1:]
-        compile(changed, path, "exec")
+        if file.suffix == ".py":
+            compile(changed, path, "exec")
         file.write_text(changed, encoding="utf-8", newline="\n")
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_each_change_fits_the_project(template, tmp_path):
     project = bake_project(template, tmp_path)
-    original = {file: file.read_bytes() for file in project.rglob("*.py")}
+    files = [*project.rglob("*.py"), *project.glob("*.toml")]
+    original = {file: file.read_bytes() for file in files}
     for diff in diffs(page(template)):
         apply(diff, project)
         for file, content in original.items():

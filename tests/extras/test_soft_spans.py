@@ -2,11 +2,14 @@
 
 import importlib
 import json
+import re
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -17,7 +20,13 @@ from core.base.errors import InputError
 from core.data.tokens import Window
 from core.layers.pointers import SparseMultilabelLoss
 from extras.distillation.pseudo_labels import label_record
-from extras.distillation.soft_spans import SoftPairs, pack, unpack, with_probabilities
+from extras.distillation.soft_spans import (
+    SoftPairs,
+    learn_probabilities,
+    pack,
+    unpack,
+    with_probabilities,
+)
 from extras.regularization.pair_loss import PairLoss
 
 WORKER = ROOT / "tests/replica_worker.py"
@@ -482,6 +491,23 @@ def test_a_student_learns_the_mean_of_its_teachers(template, tmp_path):
     assert not any(
         "probability" in json.dumps(record) for record in lines(project / "pseudo.jsonl")
     )
+
+
+@pytest.mark.parametrize(
+    "settings, wanted",
+    [
+        ({"tagger": "crf"}, 'a CRF learns one sequence of tags: set tagger = "pointer"'),
+        ({"model": "crf"}, 'a CRF learns one sequence of tags: set model = "gplinker"'),
+        ({"tagger": "pointer"}, "no loss of task/model.py is ManyHeadsLoss or"),
+        ({}, "no loss of task/model.py is ManyHeadsLoss or"),
+    ],
+)
+def test_a_loss_that_learns_no_probabilities_is_told_from_a_crf(settings, wanted):
+    first = SimpleNamespace(id="r", line=3)
+    models = SimpleNamespace(training=keras.Sequential([keras.layers.Dense(1, name="own_loss")]))
+    training = SimpleNamespace(models=models, settings=SimpleNamespace(**settings))
+    with pytest.raises(InputError, match=re.escape(wanted)):
+        learn_probabilities(training, first)
 
 
 def lines(path: Path) -> list[dict]:

@@ -68,7 +68,6 @@ class TagTransitions(keras.layers.Layer):
         labels: how many; there are 1 + 2 labels tags.
 
     Example:
-
     >>> emissions = np.zeros((4, 7, 3), "float32")  # 4 texts of 7 tokens, 3 tags
     >>> TagTransitions(labels=1)(emissions).shape  # after each of 3 tags, or at the start
     TensorShape([4, 4, 3])
@@ -102,7 +101,6 @@ class CrfLoss(keras.layers.Layer):
     """Negative log-likelihood of the true tags; its output is the loss `[batch]`.
 
     Example:
-
     >>> emissions = np.zeros((1, 2, 3), "float32")  # one text of two tokens, one label
     >>> transitions = TagTransitions(labels=1)(emissions)
     >>> tags, mask = np.array([[1, 2]]), np.array([[1, 1]])

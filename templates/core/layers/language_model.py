@@ -43,7 +43,6 @@ def head_layers(
         **kwargs: of both layers.
 
     Example:
-
     >>> dense, norm = head_layers(8)
     >>> norm(dense(ops.ones((2, 3, 8)))).shape
     TensorShape([2, 3, 8])

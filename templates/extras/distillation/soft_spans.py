@@ -39,15 +39,18 @@ def learn_probabilities(training: Training, first: Any) -> None:
         first: an example that has some.
 
     Raises:
-        InputError: the model learns one sequence of tags.
+        InputError: the model learns one sequence of tags, or has a loss of its own.
     """
     if not change_losses(training.models):
         has_tagger = hasattr(training.settings, "tagger")
+        model = getattr(training.settings, "tagger" if has_tagger else "model", "")
         change = 'tagger = "pointer"' if has_tagger else 'model = "gplinker"'
+        reason = f"a CRF learns one sequence of tags: set {change}, or"
+        if model != "crf":
+            reason = "no loss of task/model.py is ManyHeadsLoss or SparseMultilabelLoss:"
         raise InputError(
-            f"the record {first.id!r} on line {first.line} has items with probabilities, but a "
-            f"CRF learns one sequence of tags: set {change}, or write plain labels with "
-            "label.py --hard."
+            f"the record {first.id!r} on line {first.line} has items with probabilities, but "
+            f"{reason} write plain labels with label.py --hard."
         )
     training.batches = with_probabilities(training.batches)
 

@@ -76,9 +76,9 @@ def train(
         models = build_models(encoder, len(schema.types), settings)
 
     shared = (tokenizer, schema.types, models.encoder_inputs, settings)
-    # `of` takes the arguments of the constructor, and adds the `weight` of each record.
+    # `of` (core/fast/batch_plan.py) calls the constructor, and adds the `weight` of each record.
     batches = EntityGenerator.of(train_examples, *shared, batch_size)
-    # False: without labels, which the scorer reads from `dev_examples`.
+    # False: without labels. The scorer reads them from `dev_batches.examples`.
     dev_batches = EntityGenerator.of(dev_examples, *shared, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, make_selector(settings.tagger))
     scorer = EntityScorer(predictor, dev_batches, settings, schema.flat)
@@ -91,9 +91,9 @@ def train(
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder; restores the checkpoint, if the run was interrupted.
     training.begin(tokenizer, asdict(schema))
+    evaluator = Evaluator(training)
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
     # epoch the evaluator scores dev, and keeps the best weights.
-    evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # also scores averaged weights, if an extra keeps them
 

@@ -68,9 +68,9 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder; restores the checkpoint, if the run was interrupted.
     training.begin(tokenizer, labels=None)
+    evaluator = Evaluator(training)
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
     # epoch the evaluator scores dev, and keeps the best weights.
-    evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # also scores averaged weights, if an extra keeps them
 

@@ -75,10 +75,10 @@ def train(
         models = build_models(encoder, settings)
 
     shared = (tokenizer, models.encoder_inputs, settings)
-    # `of` takes the arguments of the constructor, and adds the `weight` of each record.
+    # `of` (core/fast/batch_plan.py) calls the constructor, and adds the `weight` of each record.
     batches = AnswerGenerator.of(train_examples, *shared, batch_size)
     check_answers(batches)
-    # False: without labels, which the scorer reads from `dev_examples`.
+    # False: without labels. The scorer reads them from `dev_batches.examples`.
     dev_batches = AnswerGenerator.of(dev_examples, *shared, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy)
     lengths = collect_answer_lengths(examples, tokenizer, settings)
@@ -91,9 +91,9 @@ def train(
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder; restores the checkpoint, if the run was interrupted.
     training.begin(tokenizer, {"answer_lengths": lengths})
+    evaluator = Evaluator(training)
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
     # epoch the evaluator scores dev, and keeps the best weights.
-    evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # also scores averaged weights, if an extra keeps them
 

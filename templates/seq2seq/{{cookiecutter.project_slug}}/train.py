@@ -76,7 +76,7 @@ def train(
 
     tokens = find_target_tokens(tokenizer, encoder)
     input_names = models.encoder_inputs
-    # `of` takes the arguments of the constructor, and adds the `weight` of each record.
+    # `of` (core/fast/batch_plan.py) calls the constructor, and adds the `weight` of each record.
     pairs = PairGenerator.of(train_examples, tokens, tokenizer, input_names, settings, batch_size)
     batches = pack_pairs(pairs, settings)
     # In training, dev texts are written with `evaluate_beams`, by default 1: greedy, which is fast.
@@ -97,9 +97,9 @@ def train(
     # Makes the run's folder; restores the checkpoint, if the run was interrupted. `tokens`, which
     # begin and end a target, are kept for prediction.
     training.begin(tokenizer, asdict(tokens))
+    evaluator = Evaluator(training)
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
     # epoch the evaluator scores dev, and keeps the best weights.
-    evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # also scores averaged weights, if an extra keeps them
 

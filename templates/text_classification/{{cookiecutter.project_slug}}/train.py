@@ -85,7 +85,7 @@ def train(
     input_names = [tensor.name for tensor in models.inference.inputs]  # all but the targets
     shared = (tokenizer, labels, input_names, settings)
     size = settings.prediction_batch_size
-    # `of` takes the arguments of the constructor, and adds the `weight` of each record.
+    # `of` (core/fast/batch_plan.py) calls the constructor, and adds the `weight` of each record.
     batches = ExampleGenerator.of(train_examples, *shared, batch_size)
     with_labels = False  # read from `dev_examples`; for a loss the evaluator makes its own batches
     dev_batches = ExampleGenerator.of(dev_examples, *shared, size, with_labels)
@@ -99,9 +99,9 @@ def train(
         models.training.compile(make_optimizer(training), **training.compile_options)
     # Makes the run's folder; restores the checkpoint, if the run was interrupted.
     training.begin(tokenizer, asdict(labels))
+    evaluator = Evaluator(training)
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
     # epoch the evaluator scores dev, and keeps the best weights.
-    evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
     evaluator.finish()  # also scores averaged weights, if an extra keeps them
 
