@@ -30,7 +30,7 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
     entity_heads = entity_head_count(predicates, settings.entity_heads)
     pointer_layer = POINTERS[settings.pointer]  # a class of core/layers/global_pointer.py
     inputs = encoder_inputs(encoder)
-    hidden = hidden_states(encoder, inputs, settings)  # `settings`: for extras/long_documents
+    hidden = hidden_states(encoder, inputs, settings)
     mask, size = inputs["padding_mask"], settings.pointer_size
     # Rotary positions let the score of a span depend on its length. Links join tokens at any
     # distance, so the link pointers don't use them.
