@@ -42,7 +42,7 @@ class TrainingModel(CompiledModel):
     def gradients(self, batch: dict) -> Gradients:
         """Return the gradient of the weighted loss, and the losses `[batch]` by name."""
         with tf.GradientTape() as tape, dropout_masks(self, batch), compiled_layers(self):
-            losses = self(inputs_of(batch), training=True)  # `[batch]` by name of the loss layer
+            losses = self(inputs_of(batch), training=True)  # `[batch]` by name of the output
             total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
             weighted = tf.reduce_sum(total * batch["loss_weight"])
         return self.gradient_of(weighted, tape), {"loss": total, **losses}

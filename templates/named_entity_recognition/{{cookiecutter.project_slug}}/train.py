@@ -95,7 +95,7 @@ def train(
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
     # epoch the evaluator scores dev, and keeps the best weights.
     training.fit([evaluator, Checkpoint(run, settings)])
-    evaluator.finish()  # also scores averaged weights, if an extra keeps them
+    evaluator.finish()  # scores averaged weights, if an extra keeps them
 
 
 def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:

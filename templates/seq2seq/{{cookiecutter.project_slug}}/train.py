@@ -64,7 +64,7 @@ def train(
         settings: the project's.
         strategy: the devices.
         run: its folder, and where to continue.
-        examples: the training file, from which `tiny` learns its vocabulary in all folds.
+        examples: the training file, from which all folds take the vocabulary.
         train_examples: the part to learn from: all of them, or all but one fold.
         dev_examples: their score chooses the best epoch.
     """
@@ -85,7 +85,7 @@ def train(
     dev_batches = SourceGenerator.of(
         dev_examples, tokenizer, input_names, dev_settings, settings.prediction_batch_size
     )
-    # A `Writer` searches with the model; the predictor runs it in place of a model.
+    # A `Writer` searches for texts with a model; the predictor runs it as it would run a model.
     writer = make_writer([models.inference], tokenizer, tokens, dev_settings)
     scorer = TextScorer(Predictor([writer], strategy), dev_batches, dev_settings, tokenizer)
 
@@ -101,7 +101,7 @@ def train(
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
     # epoch the evaluator scores dev, and keeps the best weights.
     training.fit([evaluator, Checkpoint(run, settings)])
-    evaluator.finish()  # also scores averaged weights, if an extra keeps them
+    evaluator.finish()  # scores averaged weights, if an extra keeps them
 
 
 def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:

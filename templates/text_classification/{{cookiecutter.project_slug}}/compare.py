@@ -17,8 +17,8 @@ from core.runs.members import members
 from floor import describe_data, find_folder
 from inspection.errors import read_prediction
 from inspection.score_parts import count_resamples, read_score, score_parts
-from library.label_metrics import all_names, label_scores
-from task.metrics import OWN_METRICS, RANKING_METRICS, count_matches
+from library.label_metrics import RANKING_METRICS, all_names, count_matches, label_scores
+from task.metrics import OWN_METRICS
 from task.prediction import restore_labels
 from task.records import Example, read_examples
 from task.settings import FLOOR, Settings

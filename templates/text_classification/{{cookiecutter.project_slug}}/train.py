@@ -50,8 +50,8 @@ def main() -> None:
 def read_files(settings: Settings) -> tuple[Sequence[Example], Sequence[Example]]:
     """Return the examples of train_file and of dev_file."""
     train_path, dev_path = project_path(settings.train_file), project_path(settings.dev_file)
-    examples = read_examples(train_path, True, settings)
-    dev_examples = read_examples(dev_path, True, settings)
+    examples = read_examples(train_path, settings=settings)
+    dev_examples = read_examples(dev_path, settings=settings)
     check_kind(dev_examples, collect_targets(examples, settings), dev_path)
     return examples, dev_examples
 
@@ -87,8 +87,8 @@ def train(
     size = settings.prediction_batch_size
     # `of` (core/fast/batch_plan.py) calls the constructor, and adds the `weight` of each record.
     batches = ExampleGenerator.of(train_examples, *shared, batch_size)
-    with_labels = False  # read from `dev_examples`; for a loss the evaluator makes its own batches
-    dev_batches = ExampleGenerator.of(dev_examples, *shared, size, with_labels)
+    # False: without labels. The scorer reads them from `dev_batches.examples`.
+    dev_batches = ExampleGenerator.of(dev_examples, *shared, size, False)
     scorer = LabelScorer(Predictor([models.inference], strategy), dev_batches, settings)
     monitor = choose_metric(settings.metric, labels, dev_examples)
 
@@ -101,9 +101,9 @@ def train(
     training.begin(tokenizer, asdict(labels))
     evaluator = Evaluator(training)
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
-    # epoch the evaluator scores dev, and keeps the best weights.
+    # epoch the evaluator calls `scorer.score`, and keeps the best weights.
     training.fit([evaluator, Checkpoint(run, settings)])
-    evaluator.finish()  # also scores averaged weights, if an extra keeps them
+    evaluator.finish()  # scores averaged weights, if an extra keeps them
 
 
 def report(
@@ -118,7 +118,7 @@ def report(
         settings: the project's.
         run: trained.
         dev_examples: the examples that it was scored on.
-        floor: from `score_floor`; empty or None: the classical model was not trained.
+        floor: from `score_floor`, by file; empty or None: the classical model was not trained.
     """
     predictions = end_training(run)  # on dev, with the best weights
     scores = read_scores(run.folder)

@@ -49,8 +49,8 @@ class SourceGenerator(DataGenerator):
         batch = source_block(sources, length, self.encoder_inputs)
         # Random numbers for sampling: neither the model nor beam search reads them. Drawn here, so
         # that the samples of a record don't depend on its batch.
-        draw, size = self.settings.generation.draw_numbers, self.settings.target_length
-        draws = [draw(self.seed, self.examples[position].id, size) for position in positions]
+        draw, length = self.settings.generation.draw_numbers, self.settings.target_length
+        draws = [draw(self.seed, self.examples[position].id, length) for position in positions]
         return {**batch, "draws": np.stack(draws)}
 
 
@@ -94,11 +94,15 @@ class PairGenerator(DataGenerator):
         self.measure()
 
     def measure(self) -> None:
-        """Set `padded_lengths` `[buckets, 2]`: to what each bucket pads sources, and targets."""
+        """Set `padded_lengths` `[buckets, 2]`: to what each bucket pads sources, and targets.
+
+        Both are the longest of this bucket and of all before: with (30, 5) and (20, 40) in two
+        buckets, the second pads to (30, 40). Its batches may also hold rows of the first: those
+        that were too few for a batch of their own.
+        """
         bucket_of = np.searchsorted(self.boundaries, self.lengths)
         buckets = range(len(self.boundaries))
         longest = [self.sizes[bucket_of == bucket].max(axis=0) for bucket in buckets]
-        # Rows too few for a batch join the next bucket, where all sources may be shorter.
         self.padded_lengths = np.maximum.accumulate(longest)
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
@@ -120,6 +124,7 @@ class PairGenerator(DataGenerator):
         return float(self.sizes.sum() / len(self.sizes))
 
     def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
+        """Read a further file, for extras."""
         return read_examples(project_path(path), labelled, self.settings)
 
     def loss_divisor(self, batch: Batch, real_rows: int) -> int:

@@ -23,7 +23,7 @@ def predict_texts(
         tokenizer: of the encoder.
         progress: title of the progress bar; empty: none.
     """
-    [writer] = predictor.models
+    [writer] = predictor.models  # its `constraints`: stop strings and allowed texts
 
     def read(_positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[Written]:
         return read_texts(outputs, writer.tokens, writer.constraints, tokenizer)

@@ -39,12 +39,12 @@ def evaluate(
     if settings.extractor:
         return settings.extractor.evaluate(examples, predictions, path, shown)
     texts = {identity: written.text for identity, written in predictions.items()}
-    numbers = score_records(examples, texts, settings)
-    rows = zip(prediction_records(examples, predictions), numbers, strict=True)
+    record_scores = score_records(examples, texts, settings)
+    rows = zip(prediction_records(examples, predictions), record_scores, strict=True)
     facts = {**name_file(path), "records": len(examples)}
     return Evaluation(
-        scores={**facts, **score(examples, texts, numbers, settings)},
-        predictions=[record | asdict(own) for record, own in rows],
+        scores={**facts, **score(examples, texts, record_scores, settings)},
+        predictions=[record | asdict(record_score) for record, record_score in rows],
         shown=[describe(example, texts[example.id]) for example in examples[:shown]],
     )
 
@@ -55,7 +55,7 @@ class TextScorer(DevScorer):
     Args:
         predictor: of a `Writer`.
         batches: of dev.
-        settings: `perplexity`, `dev_file`, and those of `evaluate`.
+        settings: `perplexity`, `dev_file`, `shown_examples`, and those of `evaluate`.
         tokenizer: of the targets.
     """
 
@@ -73,7 +73,7 @@ class TextScorer(DevScorer):
             self.perplexity = PerplexityScorer(predictor.models[0].models, predictor.strategy)
 
     def score(self, batches: SourceGenerator, tuned: dict | None = None) -> Evaluation:
-        """Write and score the texts of batches; `tuned` is not used: there is no threshold."""
+        """Write and score the texts of batches; `tuned` is for tasks with a threshold."""
         settings, path = self.settings, project_path(self.settings.dev_file)
         written = predict_texts(self.predictor, batches, self.tokenizer)
         evaluation = evaluate(batches.examples, written, path, settings, settings.shown_examples)

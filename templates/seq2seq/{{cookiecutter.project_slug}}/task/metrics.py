@@ -58,7 +58,7 @@ def score_records(
         scores.append(
             RecordScore(
                 int(exact),
-                round(similar, 6),
+                round(similar, 6),  # as the predictions file has it
                 (ngrams.sys_len, ngrams.ref_len, *ngrams.counts, *ngrams.totals),
             )
         )

@@ -45,8 +45,8 @@ class PrefixLanguageModel(keras.layers.Layer):
         super().__init__(**kwargs)
         self.encoder = encoder
         width = encoder.hidden_dim
-        # Two new layers; the encoder's embedding scores their output. Built here, since Keras calls
-        # `compute_output_spec`, so `call` would not build them.
+        # Two new layers; the encoder's embedding scores their output. Built here: in a functional
+        # model Keras calls `compute_output_spec` instead of `call`.
         self.head_dense, self.head_norm = head_layers(width, dtype=self.dtype_policy)
         for layer in (self.head_dense, self.head_norm):
             layer.build((None, None, width))
@@ -124,13 +124,14 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
     else:
         logits = decoder_logits(encoder, inputs, settings)
     inference = keras.Model(inputs, {"logits": logits}, name="inference")
+    train_inputs = inputs
     if settings.packs:  # the same layers are trained on rows of several examples
-        inputs, logits = need("writers", "packing").write_rows(encoder, inputs)
+        train_inputs, logits = need("writers", "packing").write_rows(encoder, inputs)
 
     labels = keras.Input((None,), dtype="int32", name="target_labels")
     loss = TokenLoss(settings.label_smoothing, name="token_loss")(logits, labels)
     training = TrainingModel(
-        {**inputs, "target_labels": labels}, {"token_loss": loss}, name="training"
+        {**train_inputs, "target_labels": labels}, {"token_loss": loss}, name="training"
     )
     compared = (Logits(logits, "softmax", labels="target_labels"),)  # for extras/regularization
     return Models(training, inference, encoder, compared)

@@ -17,7 +17,7 @@ class Settings(RecordSettings):
     # model
     model: Literal["unilm", "encoder_decoder", "pretrained"] = Field(
         "unilm",
-        description="unilm: the encoder writes; encoder_decoder: a new decoder",
+        description="unilm: a BERT writes; encoder_decoder: a new decoder; pretrained: a writer",
     )
     decoder_layers: int = Field(2, ge=1, description="layers of the decoder of encoder_decoder")
     target_length: int = Field(64, ge=2, description="tokens of a target, its end included")

@@ -6,8 +6,13 @@ import numpy as np
 
 from core.base.errors import InputError
 from core.base.extras import need
-from library.label_metrics import macro_f1, matthews, score_rankings
-from task.metrics import RANKING_METRICS, count_matches
+from library.label_metrics import (
+    RANKING_METRICS,
+    count_matches,
+    macro_f1,
+    matthews,
+    score_rankings,
+)
 from task.records import Example
 
 # Resamples of the bootstrap, and the most numbers to sum in all of them together.

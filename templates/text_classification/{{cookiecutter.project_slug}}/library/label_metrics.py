@@ -38,6 +38,25 @@ def all_names(golds: Sequence[Sequence[str]], labels: Sequence[str]) -> list[str
     return sorted({name for gold in golds for name in gold} | set(labels))
 
 
+def count_matches(
+    golds: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]], names: Sequence[str]
+) -> np.ndarray:
+    """Count `(correct, predicted, gold)` of each label in each record, `[records, labels, 3]`.
+
+    Args:
+        golds: the labels of each record.
+        predictions: the predicted labels of each.
+        names: of all labels that occur in either.
+    """
+    number_of = {name: number for number, name in enumerate(names)}
+    counts = np.zeros((len(golds), len(names), 3), np.int32)
+    for row, gold, predicted in zip(counts, golds, predictions, strict=True):
+        row[[number_of[name] for name in set(gold) & set(predicted)], 0] = 1
+        row[[number_of[name] for name in predicted], 1] = 1
+        row[[number_of[name] for name in gold], 2] = 1
+    return counts
+
+
 def label_scores(counts: np.ndarray, names: Sequence[str]) -> dict[str, dict]:
     """Return label -> precision, recall and F1, of the labels that occur in gold or predictions.
 
@@ -112,3 +131,11 @@ def score_rankings(
         for group, members in groups.items()
         if relevant[members].any()
     }
+
+
+def mean_rankings(examples: Sequence[Example], scores: np.ndarray, positive: str) -> dict:
+    """Return MAP, MRR and the number of ranked groups; arguments as in `score_rankings`."""
+    rankings = list(score_rankings(examples, scores, positive).values())
+    means = np.mean(rankings, axis=0) if rankings else np.zeros(len(RANKING_METRICS))
+    named = dict(zip(RANKING_METRICS, means.tolist(), strict=True))
+    return {**named, "ranked_groups": len(rankings)}

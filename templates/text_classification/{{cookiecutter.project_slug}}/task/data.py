@@ -26,8 +26,8 @@ class ExampleGenerator(DataGenerator):
         with_labels: False for prediction.
     """
 
-    of_items = ("arrays", "targets")  # extras/cache keeps these lists: one entry per example
-    learns_unlabelled = True  # extras/regularization may train on batches without targets
+    of_items = ("arrays", "targets")  # for extras/cache: it keeps these, one entry per example
+    learns_unlabelled = True  # for extras/regularization: it may train without targets
 
     def __init__(
         self,
@@ -44,10 +44,10 @@ class ExampleGenerator(DataGenerator):
         self.arrays = self.encode(tokenizer)  # [example][input]
         # [examples, labels]: 0 or 1, the probability of a label, or the numbers to learn
         self.targets = labels.targets(self.examples) if with_labels else None
-        # All equally long here; extras/retrieval has arrays for each text of a pair.
+        # The arrays of an example are equally long, except those of extras/retrieval.
         lengths = [max(map(len, arrays)) for arrays in self.arrays]
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
-        self.measure()  # nothing here; extras have generators that need it
+        self.measure()  # does nothing here; extras set sizes that all batches share
 
     def encode(self, tokenizer: Tokenizer) -> list[list[np.ndarray]]:
         """Return the arrays `[length]` of each example, in the order of `inputs`."""
@@ -57,7 +57,7 @@ class ExampleGenerator(DataGenerator):
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         rows = [self.arrays[position] for position in positions]
         batch = {
-            name: pad([arrays[number] for arrays in rows], length)
+            name: pad([arrays[number] for arrays in rows], length)  # 0: `padding_mask` hides it
             for number, name in enumerate(self.inputs)
         }
         if self.targets is not None:
@@ -75,6 +75,7 @@ def token_arrays(encoding: Encoding, names: Sequence[str]) -> list[np.ndarray]:
     """Return the named inputs of one example, in the order of `names`, each `[length]`.
 
     `text_numbers` are 1 and 2 for the tokens of the first and the second text, 0 for special ones.
+    With a `context` (extras/competition) these are its last two texts.
     """
     values = {
         "token_ids": lambda: encoding.ids,

@@ -63,13 +63,14 @@ def make_candidates(
             f"the prediction for record {examples[broken[0]].id!r} is not finite: predict with "
             "devices.precision = float32 in the config.toml of this project, or train again."
         )
+    # Unchanged, except for paths of labels (extras/competition).
     rows = labels.consistent(probabilities).tolist()
     rounded = [[float(f"{value:.{DIGITS}g}") for value in row] for row in rows]
     return {example.id: np.array(row) for example, row in zip(examples, rounded, strict=True)}
 
 
 def threshold_of(scores: dict) -> Threshold:
-    """Return the tuned threshold or thresholds of some scores."""
+    """Return the tuned threshold of some scores, or thresholds, whose mean is `threshold` there."""
     return next(scores[name] for name in ("cuts", "thresholds", "threshold") if name in scores)
 
 
@@ -90,7 +91,7 @@ def choose_labels(
     if labels.several:
         each = np.array([*threshold.values()]) if isinstance(threshold, dict) else threshold
         return tuple(labels.names[index] for index in np.flatnonzero(probabilities > each))
-    if labels.has_threshold:
+    if labels.has_threshold:  # two labels: the threshold is a number
         index = labels.names.index(labels.positive)
         return (labels.names[index if probabilities[index] > threshold else 1 - index],)
     return (labels.names[int(np.argmax(probabilities))],)

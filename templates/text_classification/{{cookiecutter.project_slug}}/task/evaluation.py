@@ -48,15 +48,16 @@ def evaluate(
         evaluate_numbers = need("competition", "number_evaluation").evaluate_numbers
         return evaluate_numbers(examples, candidates, labels, path, settings, threshold, shown)
     has_table = getattr(settings, "competition", None)  # the table of extras/competition
-    competition = need("competition", "label_scores") if has_table else None
-    if threshold is None and competition:  # None, unless per label or for f_beta
-        threshold = competition.tune_thresholds(examples, candidates, labels, settings)
+    extra = need("competition", "label_scores") if has_table else None
+    if threshold is None and extra:
+        # It returns None, too, unless thresholds are per label, or the metric is f_beta.
+        threshold = extra.tune_thresholds(examples, candidates, labels, settings)
     if threshold is None:
         threshold = tune_threshold(examples, candidates, labels)
     chosen = [choose_labels(candidates[example.id], labels, threshold) for example in examples]
     scores_of_extra = {}
-    if competition:
-        scores_of_extra = competition.score_labels(examples, candidates, chosen, labels, settings)
+    if extra:
+        scores_of_extra = extra.score_labels(examples, candidates, chosen, labels, settings)
     positive_scores = None
     if labels.positive is not None:
         index = labels.names.index(labels.positive)
@@ -78,9 +79,10 @@ def evaluate(
 
 
 class LabelScorer(DevScorer):
-    """Scores dev with the current weights and the best threshold, or that in the scores `tuned`."""
+    """Scores dev with the current weights of a training."""
 
     def score(self, batches: ExampleGenerator, tuned: dict | None = None) -> Evaluation:
+        """Score batches with the threshold in `tuned` (only extras pass it), or with the best."""
         return evaluate(
             batches.examples,
             predict_probabilities(self.predictor, batches),
@@ -109,7 +111,7 @@ def tune_threshold(examples: Sequence[Example], candidates: Candidates, labels: 
     probabilities = np.array([candidates[example.id] for example in examples])
     hits = labels.hits(examples)
     if labels.several:
-        gold_count = sum(len(example.labels) for example in examples)  # new labels count too
+        gold_count = sum(len(one.labels) for one in examples)  # also labels that training lacks
         return best_threshold(probabilities.ravel().tolist(), hits.ravel().tolist(), gold_count)
     index = labels.names.index(labels.positive)
     probabilities, hits = probabilities[:, index], hits[:, index]

@@ -11,10 +11,11 @@ from library.label_metrics import (
     RANKING_METRICS,
     all_names,
     check_metric,
+    count_matches,
     label_scores,
     macro_f1,
     matthews,
-    score_rankings,
+    mean_rankings,
 )
 from task.records import Example, Labels
 
@@ -53,25 +54,6 @@ def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> s
     return metric
 
 
-def count_matches(
-    golds: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]], names: Sequence[str]
-) -> np.ndarray:
-    """Count `(correct, predicted, gold)` of each label in each record, `[records, labels, 3]`.
-
-    Args:
-        golds: the labels of each record.
-        predictions: the predicted labels of each.
-        names: of all labels that occur in either.
-    """
-    number_of = {name: number for number, name in enumerate(names)}
-    counts = np.zeros((len(golds), len(names), 3), np.int32)
-    for row, gold, predicted in zip(counts, golds, predictions, strict=True):
-        row[[number_of[name] for name in set(gold) & set(predicted)], 0] = 1
-        row[[number_of[name] for name in predicted], 1] = 1
-        row[[number_of[name] for name in gold], 2] = 1
-    return counts
-
-
 def score(
     examples: Sequence[Example],
     predictions: Sequence[Sequence[str]],
@@ -103,9 +85,6 @@ def score(
         of_label = precision_recall_f1(*totals[names.index(labels.positive)])
         scores |= {name: of_label[name] for name in ("precision", "recall", "f1")}
         if positive_scores is not None and examples[0].group is not None:
-            rankings = list(score_rankings(examples, positive_scores, labels.positive).values())
-            means = np.mean(rankings, axis=0) if rankings else np.zeros(2)
-            scores |= dict(zip(RANKING_METRICS, means.tolist(), strict=True))
-            scores["ranked_groups"] = len(rankings)
+            scores |= mean_rankings(examples, positive_scores, labels.positive)
     scores["per_label"] = label_scores(counts, names)
     return scores

@@ -36,9 +36,9 @@ class MaskedMean(keras.layers.Layer):
         super().__init__(**kwargs)
         self.number = number
 
-    def call(self, hidden: Tensor, numbers: Tensor) -> Tensor:
-        """Average `hidden` `[batch, length, width]` where `numbers` `[batch, length]` select it."""
-        chosen = ops.cast(ops.equal(numbers, self.number), hidden.dtype)[..., None]
+    def call(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """Average `hidden` `[batch, length, width]` where `mask` `[batch, length]` selects it."""
+        chosen = ops.cast(ops.equal(mask, self.number), hidden.dtype)[..., None]
         return ops.sum(hidden * chosen, axis=1) / ops.maximum(ops.sum(chosen, axis=1), 1)
 
     def get_config(self) -> dict:
@@ -119,18 +119,18 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
     dropout = keras.layers.Dropout(settings.dropout, name="pooled_dropout")
     head = make_head(labels, settings)
     to_logits = head.logits
-    if getattr(encoder, "answers", None):  # extras/writers: logits of a word for each label
+    if getattr(encoder, "answers", None):  # extras/writers: a label's logit is that of a word
         to_logits = need("writers", "answers").answer_layer(encoder, labels)
-    # Each call draws another dropout mask; in prediction dropout does nothing.
+    # Logits `[batch, labels]`. Each call draws another dropout mask; in prediction none is drawn.
     samples = [to_logits(dropout(pooled)) for _ in range(settings.dropout_samples)]
     prediction = head.prediction(samples[0])
     inference = keras.Model(inputs, {head.prediction.name: prediction}, name="inference")
 
     targets = keras.Input((samples[0].shape[-1],), name="targets")
     losses = [head.loss(logits, targets) for logits in samples]
-    loss = keras.layers.Average(dtype="float32")(losses)
+    loss = keras.layers.Average(dtype="float32")(losses)  # of one or more
     training = TrainingModel({**inputs, "targets": targets}, {"label_loss": loss}, name="training")
-    compared = (Logits(samples[0], head.kind),) if head.kind else ()
+    compared = (Logits(samples[0], head.kind),) if head.kind else ()  # for R-Drop
     return Models(training, inference, encoder, compared)
 
 
@@ -150,7 +150,11 @@ def read_texts(
 
 
 class Head(NamedTuple):
-    """The layers on top of the pooled text, and `kind`: how R-Drop compares the logits; "": not."""
+    """The layers on top of the pooled text.
+
+    `kind` says how extras/regularization compares logits in R-Drop: by softmax, by sigmoid, or,
+    if it is empty, not at all.
+    """
 
     logits: keras.layers.Layer
     prediction: keras.layers.Layer
@@ -185,10 +189,11 @@ def pool(hidden: Tensor, inputs: dict[str, Tensor], pooling: str) -> Tensor:
     mask = inputs["padding_mask"]
     if pooling == "attention":
         return need("competition", "pooling").AttentionPooling(name="attention")(hidden, mask)
-    if pooling == "last":  # 1 only at the last token: padding is at the end
-        mask = mask - ops.pad(mask[:, 1:], ((0, 0), (0, 1)))
+    if pooling == "last":
+        last = mask - ops.pad(mask[:, 1:], ((0, 0), (0, 1)))  # 1 at the last token, before padding
+        return MaskedMean(name="mean")(hidden, last)
     mean = MaskedMean(name="mean")(hidden, mask)
-    if pooling in ("mean", "last"):
+    if pooling == "mean":
         return mean
     u = MaskedMean(1, name="mean_of_text_a")(hidden, inputs["text_numbers"])
     v = MaskedMean(2, name="mean_of_text_b")(hidden, inputs["text_numbers"])
