@@ -14,12 +14,12 @@ class DataGenerator(BatchPlan):
 
     A row of a batch is an example: a record, or a part of one. `BatchPlan.plan` returns the numbers
     of the rows, called positions, and the padded length of each batch. `BatchPlan.fill` repeats
-    rows until a batch is full, and returns weights, 0 for the repeated ones.
+    rows until a batch is full, and returns all with their weights, 0 for the repeated ones.
 
     Args of `BatchPlan`, whose constructor this class inherits:
         lengths: tokens of each row, special tokens included.
         batch_size: rows of a batch, over all replicas. In prediction a batch may be smaller and
-            padded to its longest text, unless shapes must be those of training.
+            padded to its longest text, but not on a TPU.
         buckets: at most so many different padded lengths; 1: all batches have one static shape.
         seed: decides the order of the rows.
     """

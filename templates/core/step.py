@@ -34,7 +34,7 @@ class TrainingModel(CompiledModel):
         # `batch_gradients` calls `gradients` below, once or for each micro-batch.
         gradients, losses = self.batch_gradients(with_row_numbers(batch))
         self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, and clips
-        counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # printed: plain means over rows
+        counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # 0 for filler; `fit` prints means
         self.loss_means.update_state(losses, counted)
         # Shape (1,): with several workers Keras's `reduce_per_replica` needs a first axis.
         return {name: mean[None] for name, mean in self.loss_means.result().items()}

@@ -112,7 +112,7 @@ def report(
     dev_examples: Sequence[Example],
     floor: dict[str, Evaluation] | None = None,
 ) -> None:
-    """Write the report of a trained run, keep the floor, and mark the run as finished.
+    """Write the report and the scores of the classical model, and mark the run as finished.
 
     Args:
         settings: the project's.

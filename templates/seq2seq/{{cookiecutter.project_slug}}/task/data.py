@@ -49,8 +49,8 @@ class SourceGenerator(DataGenerator):
         batch = source_block(sources, length, self.encoder_inputs)
         # Random numbers for sampling: neither the model nor beam search reads them. Drawn here, so
         # that the samples of a record don't depend on its batch.
-        draw, length = self.settings.generation.draw_numbers, self.settings.target_length
-        draws = [draw(self.seed, self.examples[position].id, length) for position in positions]
+        draw, most = self.settings.generation.draw_numbers, self.settings.target_length
+        draws = [draw(self.seed, self.examples[position].id, most) for position in positions]
         return {**batch, "draws": np.stack(draws)}
 
 
@@ -96,9 +96,9 @@ class PairGenerator(DataGenerator):
     def measure(self) -> None:
         """Set `padded_lengths` `[buckets, 2]`: to what each bucket pads sources, and targets.
 
-        Both are the longest of this bucket and of all before: with (30, 5) and (20, 40) in two
-        buckets, the second pads to (30, 40). Its batches may also hold rows of the first: those
-        that were too few for a batch of their own.
+        `boundaries` are the largest sums of both in each bucket. Rows too few for a batch join the
+        next bucket, so it pads to the longest of its own and of all before: with (30, 5) in the
+        first bucket and (20, 40) in the second, the second pads to (30, 40).
         """
         bucket_of = np.searchsorted(self.boundaries, self.lengths)
         buckets = range(len(self.boundaries))

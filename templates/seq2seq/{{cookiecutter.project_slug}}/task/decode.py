@@ -23,9 +23,10 @@ def predict_texts(
         tokenizer: of the encoder.
         progress: title of the progress bar; empty: none.
     """
-    [writer] = predictor.models  # its `constraints`: stop strings and allowed texts
+    [writer] = predictor.models
 
     def read(_positions: np.ndarray, outputs: dict[str, np.ndarray]) -> list[Written]:
+        # `constraints`: stop strings and allowed texts.
         return read_texts(outputs, writer.tokens, writer.constraints, tokenizer)
 
     return {

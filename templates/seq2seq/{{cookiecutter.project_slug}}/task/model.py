@@ -113,7 +113,7 @@ def build_models(encoder: keras.Model, settings: Settings) -> Models:
 
     Args:
         encoder: token ids -> hidden states `[batch, length, width]`; with `pretrained` it writes.
-        settings: `model`, `target_length`, `decoder_layers`, `dropout`, `label_smoothing`.
+        settings: `model`, `packs`, `label_smoothing`, and those of `decoder_logits`.
     """
     inputs = encoder_inputs(encoder)
     inputs["target_ids"] = keras.Input((None,), dtype="int32", name="target_ids")

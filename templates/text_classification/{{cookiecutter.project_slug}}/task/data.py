@@ -47,12 +47,12 @@ class ExampleGenerator(DataGenerator):
         # The arrays of an example are equally long, except those of extras/retrieval.
         lengths = [max(map(len, arrays)) for arrays in self.arrays]
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
-        self.measure()  # does nothing here; extras set sizes that all batches share
+        self.measure()  # for extras/retrieval, whose batches share a size
 
     def encode(self, tokenizer: Tokenizer) -> list[list[np.ndarray]]:
         """Return the arrays `[length]` of each example, in the order of `inputs`."""
-        keep = functools.partial(token_arrays, names=self.inputs)
-        return encode_examples(tokenizer, self.examples, self.settings.max_length, keep)
+        arrays_of = functools.partial(token_arrays, names=self.inputs)
+        return encode_examples(tokenizer, self.examples, self.settings.max_length, arrays_of)
 
     def make_batch(self, positions: np.ndarray, length: int) -> Batch:
         rows = [self.arrays[position] for position in positions]
@@ -75,7 +75,7 @@ def token_arrays(encoding: Encoding, names: Sequence[str]) -> list[np.ndarray]:
     """Return the named inputs of one example, in the order of `names`, each `[length]`.
 
     `text_numbers` are 1 and 2 for the tokens of the first and the second text, 0 for special ones.
-    With a `context` (extras/competition) these are its last two texts.
+    Those before the last two have 0, too: extras/competition sets their `sequence_ids` to None.
     """
     values = {
         "token_ids": lambda: encoding.ids,

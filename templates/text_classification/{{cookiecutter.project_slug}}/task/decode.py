@@ -16,7 +16,7 @@ from task.records import Example, Labels
 Candidates = dict[Id, np.ndarray]
 # Significant digits of probabilities, so that scores from memory and from a file agree.
 DIGITS = 7
-# One for all labels, or label -> its own; for numbers target -> the cuts between its grades.
+# One for all labels, or label -> its own. For numbers (extras/competition): target -> its cuts.
 Threshold = float | dict
 
 
@@ -67,11 +67,6 @@ def make_candidates(
     rows = labels.consistent(probabilities).tolist()
     rounded = [[float(f"{value:.{DIGITS}g}") for value in row] for row in rows]
     return {example.id: np.array(row) for example, row in zip(examples, rounded, strict=True)}
-
-
-def threshold_of(scores: dict) -> Threshold:
-    """Return the tuned threshold of some scores, or thresholds, whose mean is `threshold` there."""
-    return next(scores[name] for name in ("cuts", "thresholds", "threshold") if name in scores)
 
 
 def choose_labels(

@@ -12,13 +12,7 @@ from core.scores.evaluation import DevScorer, Evaluation
 from core.scores.thresholds import best_threshold
 from library.predictions import describe, prediction_records
 from task.data import ExampleGenerator
-from task.decode import (
-    Candidates,
-    Threshold,
-    choose_labels,
-    predict_probabilities,
-    threshold_of,
-)
+from task.decode import Candidates, Threshold, choose_labels, predict_probabilities
 from task.metrics import score
 from task.records import Example, Labels
 from task.settings import Settings
@@ -47,8 +41,8 @@ def evaluate(
     if labels.are_numbers:
         evaluate_numbers = need("competition", "number_evaluation").evaluate_numbers
         return evaluate_numbers(examples, candidates, labels, path, settings, threshold, shown)
-    has_table = getattr(settings, "competition", None)  # the table of extras/competition
-    extra = need("competition", "label_scores") if has_table else None
+    table = getattr(settings, "competition", None)  # of config.toml, for extras/competition
+    extra = need("competition", "label_scores") if table else None
     if threshold is None and extra:
         # It returns None, too, unless thresholds are per label, or the metric is f_beta.
         threshold = extra.tune_thresholds(examples, candidates, labels, settings)
@@ -99,6 +93,11 @@ def threshold_scores(threshold: Threshold) -> dict:
     if not isinstance(threshold, dict):
         return {"threshold": threshold}
     return {"threshold": float(np.mean([*threshold.values()])), "thresholds": threshold}
+
+
+def threshold_of(scores: dict) -> Threshold:
+    """Return the threshold that scores.json holds, or all, where there are several."""
+    return next(scores[name] for name in ("cuts", "thresholds", "threshold") if name in scores)
 
 
 def tune_threshold(examples: Sequence[Example], candidates: Candidates, labels: Labels) -> float:

@@ -25,7 +25,7 @@ OWN_METRICS = ("accuracy", "macro_f1", "micro_f1", "matthews", "f1", *RANKING_ME
 def choose_metric(metric: str, labels: Labels, examples: Sequence[Example]) -> str:
     """Return the name of the score that chooses the best epoch.
 
-    `auto` becomes MAP for rankings, micro F1 for several labels a record, F1 with a positive label,
+    `auto` becomes micro F1 for several labels a record, MAP for rankings, F1 with a positive label,
     RMSE or MCRMSE for numbers, and else accuracy. Errors are negated: `log_loss` becomes
     `neg_log_loss`.
 
@@ -70,6 +70,7 @@ def score(
     """
     golds = [example.labels for example in examples]
     names = all_names(golds, labels.names)
+    # `[records, labels, 3]` and `[labels, 3]`: correct, predicted and gold.
     counts = count_matches(golds, predictions, names)
     totals = counts.sum(axis=0)
     right = [set(gold) == set(found) for gold, found in zip(golds, predictions, strict=True)]

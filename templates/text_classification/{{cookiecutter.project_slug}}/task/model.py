@@ -50,7 +50,7 @@ class LabelLoss(keras.layers.Layer):
 
     Args:
         weights: of the labels, see the subclasses; None: 1 for all.
-        smoothing: share of the target that is spread over all labels (sigmoid: present and absent).
+        smoothing: share of the target that is spread evenly.
     """
 
     def __init__(self, weights: list | None = None, smoothing: float = 0.0, **kwargs: Any) -> None:
@@ -121,7 +121,7 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
     to_logits = head.logits
     if getattr(encoder, "answers", None):  # extras/writers: a label's logit is that of a word
         to_logits = need("writers", "answers").answer_layer(encoder, labels)
-    # Logits `[batch, labels]`. Each call draws another dropout mask; in prediction none is drawn.
+    # A sample is the logits `[batch, labels]` with one dropout mask; prediction draws no masks.
     samples = [to_logits(dropout(pooled)) for _ in range(settings.dropout_samples)]
     prediction = head.prediction(samples[0])
     inference = keras.Model(inputs, {head.prediction.name: prediction}, name="inference")
@@ -130,7 +130,8 @@ def build_models(encoder: keras.Model, labels: Labels, settings: Settings) -> Mo
     losses = [head.loss(logits, targets) for logits in samples]
     loss = keras.layers.Average(dtype="float32")(losses)  # of one or more
     training = TrainingModel({**inputs, "targets": targets}, {"label_loss": loss}, name="training")
-    compared = (Logits(samples[0], head.kind),) if head.kind else ()  # for R-Drop
+    # For R-Drop of extras/regularization, which can't compare numbers.
+    compared = (Logits(samples[0], head.kind),) if head.kind else ()
     return Models(training, inference, encoder, compared)
 
 
@@ -150,11 +151,7 @@ def read_texts(
 
 
 class Head(NamedTuple):
-    """The layers on top of the pooled text.
-
-    `kind` says how extras/regularization compares logits in R-Drop: by softmax, by sigmoid, or,
-    if it is empty, not at all.
-    """
+    """The layers on top of the pooled text, and `kind` of logits: softmax, sigmoid, "": numbers."""
 
     logits: keras.layers.Layer
     prediction: keras.layers.Layer
@@ -190,8 +187,9 @@ def pool(hidden: Tensor, inputs: dict[str, Tensor], pooling: str) -> Tensor:
     if pooling == "attention":
         return need("competition", "pooling").AttentionPooling(name="attention")(hidden, mask)
     if pooling == "last":
-        last = mask - ops.pad(mask[:, 1:], ((0, 0), (0, 1)))  # 1 at the last token, before padding
-        return MaskedMean(name="mean")(hidden, last)
+        # 1 at the last token, where padding follows, so the mean is that of one token.
+        last_token = mask - ops.pad(mask[:, 1:], ((0, 0), (0, 1)))
+        return MaskedMean(name="mean")(hidden, last_token)
     mean = MaskedMean(name="mean")(hidden, mask)
     if pooling == "mean":
         return mean

@@ -29,7 +29,7 @@ class Settings(RecordSettings):
     )
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="share spread over all labels")
     positive_label: str = Field(
-        "", description="label with a threshold; in rankings, empty: 1 or the rarer of two"
+        "", description="label with a threshold, or to rank by; see README.md, Your data"
     )
     metric: Literal[
         "auto", "accuracy", "macro_f1", "micro_f1", "matthews", "f1", "map", "mrr", "f_beta",
