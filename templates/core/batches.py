@@ -12,9 +12,9 @@ Batch = dict[str, np.ndarray]
 class DataGenerator(BatchPlan):
     """Yield batches of encoded examples; a task makes the arrays of one batch in `make_batch`.
 
-    A row of a batch is an example: a record, or a part of one. `BatchPlan.plan` returns the numbers
-    of the rows, called positions, and the padded length of each batch. `BatchPlan.fill` repeats
-    rows until a batch is full, and returns all with their weights, 0 for the repeated ones.
+    A row of a batch is a record, or a part of one. `BatchPlan.plan` returns the padded length of
+    each batch and positions: the indices of its rows among all. `BatchPlan.fill` repeats rows
+    until a batch is full, and returns all with their weights, 0 for the repeated ones.
 
     Args of `BatchPlan`, whose constructor this class inherits:
         lengths: tokens of each row, special tokens included.

@@ -52,7 +52,7 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
     scales of normalizations (`no_decay` in core/fast/adamw.py).
     """
     settings = training.settings
-    planned_steps = training.planned_steps  # of all epochs, also if the setting `steps` is less
+    planned_steps = training.planned_steps  # for all epochs, even if `settings.steps` is less
     replicas = training.strategy.num_replicas_in_sync
     factor = float(replicas) if settings.devices.scale_learning_rate else 1.0
     peak, warm_up_steps = settings.learning_rate * factor, int(settings.warm_up * planned_steps)

@@ -99,7 +99,7 @@ def train(
 
 def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:
     """Write the report of a trained run, and mark the run as finished."""
-    predictions = end_training(run)  # on dev, with the best weights
+    predictions = end_training(run)  # those of dev, with the best weights
     write_report(run.folder, settings.task, find_errors(dev_examples, predictions))
     finish_run(run)
     print(f"best dev {settings.metric} F1 {run.best_score():.4f}; see {run.name}/report.html")

@@ -77,7 +77,7 @@ def train(settings: Settings, strategy: Strategy, run: Run) -> None:
 
 def report(settings: Settings, run: Run) -> None:
     """Write the report of a trained run, and mark the run as finished."""
-    predictions = end_training(run)  # on dev, with the best weights
+    predictions = end_training(run)  # those of dev, with the best weights
     write_report(run.folder, settings.task, find_errors(predictions))
     finish_run(run)
     print(f"best dev {METRIC} {run.best_score():.4f}; see {run.name}/report.html")

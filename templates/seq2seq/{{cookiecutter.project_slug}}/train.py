@@ -106,7 +106,7 @@ def train(
 
 def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:
     """Write the report of a trained run, and mark the run as finished."""
-    predictions = end_training(run)  # on dev, with the best weights
+    predictions = end_training(run)  # those of dev, with the best weights
     errors = find_errors(settings, dev_examples, predictions)
     write_report(run.folder, settings.task, errors)
     finish_run(run)

@@ -26,8 +26,9 @@ from core.runs.provenance import provenance
 from core.runs.scores import read_scores
 from core.scores.evaluation import Evaluation
 from inspection.errors import find_errors
-from task.decode import Candidates, make_candidates
-from task.evaluation import evaluate, threshold_of
+from library.candidates import Candidates, make_candidates
+from library.saved_thresholds import threshold_of
+from task.evaluation import evaluate
 from task.metrics import choose_metric
 from task.records import Example, Labels, check_kind, collect_targets, read_examples
 from task.settings import FLOOR, Settings

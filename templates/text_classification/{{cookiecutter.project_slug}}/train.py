@@ -41,7 +41,7 @@ def main() -> None:
     run = open_run(settings)
     print(settings.describe())
     strategy = make_strategy(settings)
-    floor = score_floor(settings, examples, dev_examples) if settings.floor else {}
+    floor = score_floor(settings, examples, dev_examples) if settings.floor else {}  # trains it
     # `examples` is passed twice; extras/folds passes only some of them as `train_examples`.
     train(settings, strategy, run, examples, train_examples=examples, dev_examples=dev_examples)
     report(settings, run, dev_examples, floor)
@@ -120,7 +120,7 @@ def report(
         dev_examples: the examples that it was scored on.
         floor: from `score_floor`, by file; empty or None: the classical model was not trained.
     """
-    predictions = end_training(run)  # on dev, with the best weights
+    predictions = end_training(run)  # those of dev, with the best weights
     scores = read_scores(run.folder)
     metric = scores["monitor"].removeprefix("neg_")  # "neg_rmse" is shown as rmse
     errors = find_errors(dev_examples, predictions, scores["dev"])

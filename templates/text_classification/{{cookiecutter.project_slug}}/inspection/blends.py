@@ -8,8 +8,9 @@ import numpy as np
 from core.base.extras import need
 from core.prediction.loading import TrainedRuns
 from core.scores.evaluation import Evaluation
-from task.decode import Candidates
-from task.evaluation import evaluate, threshold_of
+from library.candidates import Candidates
+from library.saved_thresholds import threshold_of
+from task.evaluation import evaluate
 from task.prediction import TEXT_SETTINGS, restore_labels
 from task.records import Example, read_examples
 from task.settings import Settings

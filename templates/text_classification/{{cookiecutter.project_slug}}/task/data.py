@@ -47,7 +47,7 @@ class ExampleGenerator(DataGenerator):
         # The arrays of an example are equally long, except those of extras/retrieval.
         lengths = [max(map(len, arrays)) for arrays in self.arrays]
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
-        self.measure()  # for extras/retrieval, whose batches share a size
+        self.measure()  # does nothing, except in subclasses of extras/retrieval
 
     def encode(self, tokenizer: Tokenizer) -> list[list[np.ndarray]]:
         """Return the arrays `[length]` of each example, in the order of `inputs`."""
@@ -74,8 +74,8 @@ class ExampleGenerator(DataGenerator):
 def token_arrays(encoding: Encoding, names: Sequence[str]) -> list[np.ndarray]:
     """Return the named inputs of one example, in the order of `names`, each `[length]`.
 
-    `text_numbers` are 1 and 2 for the tokens of the first and the second text, 0 for special ones.
-    Those before the last two have 0, too: extras/competition sets their `sequence_ids` to None.
+    `text_numbers` are 1 and 2 for the tokens of `text_a` and `text_b`, 0 for special tokens and for
+    those of a `context`, whose `sequence_ids` extras/competition sets to None.
     """
     values = {
         "token_ids": lambda: encoding.ids,

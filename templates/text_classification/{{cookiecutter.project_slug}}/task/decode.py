@@ -1,22 +1,15 @@
 """From the model's outputs to labels."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from core.base.errors import InputError
 from core.base.extras import need
-from core.data.records import Id
 from core.prediction.predictor import Predictor
+from library.candidates import Candidates, make_candidates
 from task.data import ExampleGenerator
-from task.records import Example, Labels
+from task.records import Labels
 
-# The model's outputs for a file: id of a record -> its probabilities `[labels]`, or its numbers, in
-# the order of `Labels.names`.
-Candidates = dict[Id, np.ndarray]
-# Significant digits of probabilities, so that scores from memory and from a file agree.
-DIGITS = 7
-# One for all labels, or label -> its own. For numbers (extras/competition): target -> its cuts.
+# One for all labels, or label -> its own. For numbers (extras/competition): target -> the
+# cuts between its grades.
 Threshold = float | dict
 
 
@@ -47,26 +40,6 @@ def predict_probabilities(
     if competition and competition.swap_prediction:
         rows = need("competition", "swapping").average_orders(rows, generator, predict)
     return make_candidates(generator.examples, rows, generator.labels)
-
-
-def make_candidates(
-    examples: Sequence[Example], probabilities: np.ndarray, labels: Labels
-) -> Candidates:
-    """Return record id -> its row of `[examples, labels]`, rounded as in prediction files.
-
-    Raises:
-        InputError: a number is not finite.
-    """
-    broken = np.flatnonzero(~np.isfinite(probabilities).all(axis=1))
-    if len(broken):
-        raise InputError(
-            f"the prediction for record {examples[broken[0]].id!r} is not finite: predict with "
-            "devices.precision = float32 in the config.toml of this project, or train again."
-        )
-    # Unchanged, except for paths of labels (extras/competition).
-    rows = labels.consistent(probabilities).tolist()
-    rounded = [[float(f"{value:.{DIGITS}g}") for value in row] for row in rows]
-    return {example.id: np.array(row) for example, row in zip(examples, rounded, strict=True)}
 
 
 def choose_labels(

@@ -11,6 +11,7 @@ from core.data.records import name_file
 from core.scores.evaluation import DevScorer, Evaluation
 from core.scores.thresholds import best_threshold
 from library.predictions import describe, prediction_records
+from library.saved_thresholds import threshold_of, threshold_scores
 from task.data import ExampleGenerator
 from task.decode import Candidates, Threshold, choose_labels, predict_probabilities
 from task.metrics import score
@@ -58,7 +59,7 @@ def evaluate(
         positive_scores = np.array([candidates[example.id][index] for example in examples])
     return Evaluation(
         scores={
-            **name_file(path),
+            **name_file(path),  # `file` and `data_hash`
             "records": len(examples),
             **threshold_scores(threshold),
             **scores_of_extra,
@@ -76,7 +77,7 @@ class LabelScorer(DevScorer):
     """Scores dev with the current weights of a training."""
 
     def score(self, batches: ExampleGenerator, tuned: dict | None = None) -> Evaluation:
-        """Score batches with the threshold in `tuned` (only extras pass it), or with the best."""
+        """Score batches by the threshold in the scores `tuned` (of extras), or by the best one."""
         return evaluate(
             batches.examples,
             predict_probabilities(self.predictor, batches),
@@ -86,18 +87,6 @@ class LabelScorer(DevScorer):
             threshold_of(tuned) if tuned else None,
             self.settings.shown_examples,
         )
-
-
-def threshold_scores(threshold: Threshold) -> dict:
-    """Return a threshold, or several and their mean, as scores.json holds them."""
-    if not isinstance(threshold, dict):
-        return {"threshold": threshold}
-    return {"threshold": float(np.mean([*threshold.values()])), "thresholds": threshold}
-
-
-def threshold_of(scores: dict) -> Threshold:
-    """Return the threshold that scores.json holds, or all, where there are several."""
-    return next(scores[name] for name in ("cuts", "thresholds", "threshold") if name in scores)
 
 
 def tune_threshold(examples: Sequence[Example], candidates: Candidates, labels: Labels) -> float:

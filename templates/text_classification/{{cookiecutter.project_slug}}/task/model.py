@@ -139,7 +139,7 @@ def read_texts(
     encoder: keras.Model, labels: Labels, settings: Settings
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Return the inputs of a model, and the vector `[batch, features]` of each text or pair."""
-    inputs = encoder_inputs(encoder)
+    inputs = encoder_inputs(encoder)  # a `keras.Input` for each of the encoder's
     hidden = hidden_states(encoder, inputs, settings)
     pooling = settings.pooling
     if pooling == "auto":  # a decoder of extras/writers has the attribute `pooling`: "last"
@@ -187,7 +187,7 @@ def pool(hidden: Tensor, inputs: dict[str, Tensor], pooling: str) -> Tensor:
     if pooling == "attention":
         return need("competition", "pooling").AttentionPooling(name="attention")(hidden, mask)
     if pooling == "last":
-        # 1 at the last token, where padding follows, so the mean is that of one token.
+        # 1 at the last token before padding or the end, so the mean is that of one token.
         last_token = mask - ops.pad(mask[:, 1:], ((0, 0), (0, 1)))
         return MaskedMean(name="mean")(hidden, last_token)
     mean = MaskedMean(name="mean")(hidden, mask)
