@@ -12,9 +12,9 @@ Batch = dict[str, np.ndarray]
 class DataGenerator(BatchPlan):
     """Yield batches of encoded examples; a task makes the arrays of one batch in `make_batch`.
 
-    A row of a batch is a record, or a part of one. `BatchPlan.plan` returns the padded length of
-    each batch and positions: the indices of its rows among all. `BatchPlan.fill` repeats rows
-    until a batch is full, and returns all with their weights, 0 for the repeated ones.
+    A row of a batch is a record, or a part of one. `BatchPlan.plan` returns the positions of each
+    batch, which are the indices of its rows among all, and its padded length. `BatchPlan.fill`
+    repeats rows until a batch is full, and returns all and their weights, 0 for repeated ones.
 
     Args of `BatchPlan`, whose constructor this class inherits:
         lengths: tokens of each row, special tokens included.

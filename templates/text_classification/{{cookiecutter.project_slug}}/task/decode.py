@@ -16,7 +16,7 @@ Threshold = float | dict
 def predict_probabilities(
     predictor: Predictor, generator: ExampleGenerator, progress: str = ""
 ) -> Candidates:
-    """Return the probabilities of every example.
+    """Return the outputs for every example: probabilities, or numbers.
 
     Args:
         predictor: of the inference model.
@@ -36,7 +36,7 @@ def predict_probabilities(
         return rows
 
     rows = predict(generator)
-    competition = getattr(generator.settings, "competition", None)  # a table of config.toml
+    competition = getattr(generator.settings, "competition", None)  # the table of the extra
     if competition and competition.swap_prediction:
         rows = need("competition", "swapping").average_orders(rows, generator, predict)
     return make_candidates(generator.examples, rows, generator.labels)

@@ -45,7 +45,7 @@ def evaluate(
     table = getattr(settings, "competition", None)  # of config.toml, for extras/competition
     extra = need("competition", "label_scores") if table else None
     if threshold is None and extra:
-        # It returns None, too, unless thresholds are per label, or the metric is f_beta.
+        # It returns None unless thresholds are per label, or the metric is f_beta.
         threshold = extra.tune_thresholds(examples, candidates, labels, settings)
     if threshold is None:
         threshold = tune_threshold(examples, candidates, labels)

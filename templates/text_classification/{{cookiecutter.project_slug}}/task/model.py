@@ -151,7 +151,7 @@ def read_texts(
 
 
 class Head(NamedTuple):
-    """The layers on top of the pooled text, and `kind` of logits: softmax, sigmoid, "": numbers."""
+    """The layers on the pooled text; `kind` of logits: "softmax", "sigmoid", or "" for numbers."""
 
     logits: keras.layers.Layer
     prediction: keras.layers.Layer
