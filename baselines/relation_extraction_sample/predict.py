@@ -11,9 +11,9 @@ from core.base.errors import InputError, command
 from core.base.extras import ask
 from core.base.files import check_destination, write_json_lines
 from core.runs.members import tuned_threshold
-from task.decode import above, prediction_records
+from task.decode import above
 from task.prediction import load_runs, predict
-from task.records import Example, read_examples
+from task.records import Example, prediction_records, read_examples
 
 
 @command

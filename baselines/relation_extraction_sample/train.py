@@ -77,9 +77,9 @@ def train(
         models = build_models(encoder, len(predicates), settings)
 
     shared = (tokenizer, predicates, models.encoder_inputs, settings)
-    # `of` takes the arguments of the constructor, and adds the `weight` of each record.
+    # `of` (core/fast/batch_plan.py) calls the constructor, and adds the `weight` of each record.
     batches = TripleGenerator.of(train_examples, *shared, batch_size)
-    # False: without labels, which the scorer reads from `dev_examples`.
+    # False: without labels. The scorer reads them from `dev_batches.examples`.
     dev_batches = TripleGenerator.of(dev_examples, *shared, settings.prediction_batch_size, False)
     predictor = Predictor([models.inference], strategy, select_triples)
     scorer = TripleScorer(predictor, dev_batches, settings)
@@ -90,16 +90,16 @@ def train(
         # No `loss`: this model's outputs are losses. `compile_options` sets micro-batches and XLA.
         models.training.compile(make_optimizer(training), **training.compile_options)
     training.begin(tokenizer, {"predicates": predicates})  # makes the run's folder, or resumes it
+    evaluator = Evaluator(training)
     # Keras's `fit`, called by core/training.py from the position where the run stopped. After each
     # epoch the evaluator scores dev, and keeps the best weights.
-    evaluator = Evaluator(training)
     training.fit([evaluator, Checkpoint(run, settings)])
-    evaluator.finish()  # also scores averaged weights, if an extra keeps them
+    evaluator.finish()  # scores averaged weights, if an extra keeps them
 
 
 def report(settings: Settings, run: Run, dev_examples: Sequence[Example]) -> None:
     """Write the report of a trained run, and mark the run as finished."""
-    predictions = end_training(run)  # on dev, with the best weights
+    predictions = end_training(run)  # those of dev, with the best weights
     write_report(run.folder, settings.task, find_errors(dev_examples, predictions))
     finish_run(run)
     print(f"best dev {MONITOR} {run.best_score():.4f}; see {run.name}/report.html")

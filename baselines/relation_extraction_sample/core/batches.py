@@ -12,15 +12,15 @@ Batch = dict[str, np.ndarray]
 class DataGenerator(BatchPlan):
     """Yield batches of encoded examples; a task makes the arrays of one batch in `make_batch`.
 
-    A row of a batch is an example: a record, or a part of one. `BatchPlan.plan` returns the numbers
-    of the rows, called positions, and the padded length of each batch. `BatchPlan.fill` repeats
-    rows until a training batch is full, and returns weights, 0 for the repeated ones.
+    A row of a batch is a record, or a part of one. `BatchPlan.plan` returns the positions of each
+    batch, which are the indices of its rows among all, and its padded length. `BatchPlan.fill`
+    repeats rows until a batch is full, and returns all and their weights, 0 for repeated ones.
 
     Args of `BatchPlan`, whose constructor this class inherits:
         lengths: tokens of each row, special tokens included.
-        batch_size: rows of a batch, over all replicas. In prediction a batch may be smaller, and
-            padded only to its longest text.
-        buckets: the largest number of padded lengths; 1: all batches have one static shape.
+        batch_size: rows of a batch, over all replicas. In prediction a batch may be smaller and
+            padded to its longest text, but not on a TPU.
+        buckets: at most so many different padded lengths; 1: all batches have one static shape.
         seed: decides the order of the rows.
     """
 
@@ -41,7 +41,7 @@ class DataGenerator(BatchPlan):
         for positions, length in self.plan(epoch)[skip:]:
             filled, loss_weights = self.fill(positions, epoch)
             batch = self.make_batch(filled, length)
-            loss_weights /= self.loss_divisor(batch, len(positions))
+            loss_weights = loss_weights / self.loss_divisor(batch, len(positions))
             yield {**batch, "loss_weight": loss_weights.astype(np.float32)}
 
     def loss_divisor(self, batch: Batch, real_rows: int) -> int:

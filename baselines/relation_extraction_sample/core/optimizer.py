@@ -21,7 +21,6 @@ class WarmUpThenDecay(keras.optimizers.schedules.LearningRateSchedule):
         warm_up_steps: updates until the peak: at first Adam's averages rest on few gradients.
 
     Example:
-
     >>> schedule = WarmUpThenDecay(peak=1.0, steps=6, warm_up_steps=2)
     >>> [round(float(schedule(step)), 2) for step in range(6)]
     [0.5, 1.0, 0.8, 0.6, 0.4, 0.2]
@@ -53,7 +52,7 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
     scales of normalizations (`no_decay` in core/fast/adamw.py).
     """
     settings = training.settings
-    planned_steps = training.planned_steps  # epochs * batches, even if the setting `steps` is less
+    planned_steps = training.planned_steps  # for all epochs, even if `settings.steps` is less
     replicas = training.strategy.num_replicas_in_sync
     factor = float(replicas) if settings.devices.scale_learning_rate else 1.0
     peak, warm_up_steps = settings.learning_rate * factor, int(settings.warm_up * planned_steps)

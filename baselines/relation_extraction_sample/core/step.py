@@ -34,15 +34,15 @@ class TrainingModel(CompiledModel):
         # `batch_gradients` calls `gradients` below, once or for each micro-batch.
         gradients, losses = self.batch_gradients(with_row_numbers(batch))
         self.optimizer.apply(gradients, self.trainable_variables)  # sums over replicas, and clips
-        counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # printed: plain means over rows
+        counted = tf.cast(batch["loss_weight"] > 0, tf.float32)  # 0 for filler; `fit` prints means
         self.loss_means.update_state(losses, counted)
-        # Shape (1,): with several workers Keras averages the first axis too, so it needs one.
+        # Shape (1,): with several workers Keras's `reduce_per_replica` needs a first axis.
         return {name: mean[None] for name, mean in self.loss_means.result().items()}
 
     def gradients(self, batch: dict) -> Gradients:
         """Return the gradient of the weighted loss, and the losses `[batch]` by name."""
         with tf.GradientTape() as tape, dropout_masks(self, batch), compiled_layers(self):
-            losses = self(inputs_of(batch), training=True)  # `[batch]` by name of the loss layer
+            losses = self(inputs_of(batch), training=True)  # `[batch]` by name of the output
             total = tf.add_n([tf.cast(loss, tf.float32) for loss in losses.values()])
             weighted = tf.reduce_sum(total * batch["loss_weight"])
         return self.gradient_of(weighted, tape), {"loss": total, **losses}

@@ -24,8 +24,8 @@ class WindowGenerator(DataGenerator):
         labels: False for prediction.
     """
 
-    of_items = ("windows", "labels")  # extras/cache keeps these: one entry for each window
-    learns_unlabelled = True  # extras/regularization may train on windows without labels
+    of_items = ("windows", "labels")  # for extras/cache: it keeps these, one entry a window
+    learns_unlabelled = True  # for extras/regularization: it may train on unlabelled windows
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class WindowGenerator(DataGenerator):
         self.record_of = np.array([n for n, group in enumerate(windows) for _ in group], int)
         lengths = [len(window) for window in self.windows]  # in tokens
         super().__init__(lengths, batch_size, settings.buckets, settings.seed)
-        numbered = zip(self.record_of, self.windows, strict=True) if labels else ()
-        self.labels = [self.label_window(self.examples[n], window) for n, window in numbered]
-        self.measure()  # of `BatchPlan`: the task sets sizes that all batches share
+        labelled = zip(self.record_of, self.windows, strict=True) if labels else ()
+        self.labels = [self.label_window(self.examples[n], window) for n, window in labelled]
+        self.measure()  # a task may set sizes that all batches share
 
     def label_window(self, example: Any, window: Window) -> Any:
         """Return the labels of one window of an example."""

@@ -57,6 +57,7 @@ class TripleGenerator(WindowGenerator):
         return batch
 
     def read_file(self, path: str, labelled: bool) -> Sequence[Example]:
+        """Read a further file, for extras."""
         return read_examples(project_path(path), labelled)
 
 
@@ -75,8 +76,8 @@ def pointer_labels(
     number_of = {predicate: number for number, predicate in enumerate(predicates)}
     # For each head of a pointer a list of pairs (first token, last token), or of linked tokens.
     spans: list[list] = [[] for _ in range(entity_head_count(len(predicates), entity_heads))]
-    head_links: list[list] = [[] for _ in predicates]
-    tail_links: list[list] = [[] for _ in predicates]
+    first_links: list[list] = [[] for _ in predicates]
+    last_links: list[list] = [[] for _ in predicates]
     for triple in example.triples:
         # (first token, last token); None: not entirely in this window.
         subject, object_ = window.token_span(triple.subject), window.token_span(triple.object)
@@ -86,13 +87,13 @@ def pointer_labels(
         entity_head = 0 if entity_heads == "shared" else 2 * number
         spans[entity_head].append(subject)
         spans[entity_head + 1].append(object_)
-        head_links[number].append((subject[0], object_[0]))
-        tail_links[number].append((subject[1], object_[1]))
+        first_links[number].append((subject[0], object_[0]))
+        last_links[number].append((subject[1], object_[1]))
     known = example.annotated_predicates  # None: all
     return {
         "entity_labels": pad_pairs(spans),
-        "head_labels": pad_pairs(head_links),
-        "tail_labels": pad_pairs(tail_links),
+        "head_labels": pad_pairs(first_links),
+        "tail_labels": pad_pairs(last_links),
         "annotated": np.array([known is None or name in known for name in predicates], np.float32),
     }
 

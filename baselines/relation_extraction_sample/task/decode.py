@@ -12,7 +12,7 @@ from core.layers.pointer_search import best_spans, pick, score_pairs, top_cells
 from core.prediction.candidates import BestCandidates, decode_windows
 from core.prediction.predictor import Predictor
 from task.data import TripleGenerator
-from task.records import Example, Triple
+from task.records import Triple
 
 # Record id -> [(triple, its probability)], best first.
 Candidates = dict[Id, list[tuple[Triple, float]]]
@@ -53,7 +53,7 @@ def select_triples(outputs: Sequence[dict]) -> dict[str, tf.Tensor]:
     object_scores, object_first, object_last = (found[:, 1::2] for found in spans)
     # Each subject with each object: `[batch, predicates, subjects, objects]`. Links need no mask:
     # the score of a span in the padding is -1e9 already.
-    heads = tf.range(predicates)[:, None]  # broadcast over the subjects; head n: predicate n
+    heads = tf.range(predicates)[:, None]  # `[predicates, 1]`, as spans `[batch, heads, spans]`
     first_scores = score_pairs(first_links, heads, subject_first, object_first)
     last_scores = score_pairs(last_links, heads, subject_last, object_last)
     # With shared entity heads `[batch, 1, ...]`, the same for all predicates.
@@ -100,7 +100,7 @@ def predict_triples(
     """Return the candidates of every example: triples with probabilities, best first.
 
     A triple found in several windows of a text has its highest score. Without `keep_all`, only the
-    best are kept: 64 per window, but at least 10,000 in all. `progress`: title of the bar.
+    best of all records are kept: 64 times the windows, at least 10,000. `progress`: of the bar.
     """
     best = BestCandidates(generator, keep_all)
     decode = partial(decode_window, predicates=generator.predicates)
@@ -119,25 +119,3 @@ def above(candidates: Candidates, threshold: float) -> Candidates:
         record_id: [pair for pair in scored if pair[1] > threshold]
         for record_id, scored in candidates.items()
     }
-
-
-def prediction_records(examples: Sequence[Example], predictions: Candidates) -> list[dict]:
-    """Return the records of the predictions file: the input's format, with texts and scores."""
-    return [
-        {
-            "id": example.id,
-            "text": example.text,
-            "triples": [
-                {
-                    "subject": list(triple.subject),
-                    "predicate": triple.predicate,
-                    "object": list(triple.object),
-                    "subject_text": example.text[slice(*triple.subject)],
-                    "object_text": example.text[slice(*triple.object)],
-                    "score": round(float(score), 4),
-                }
-                for triple, score in predictions[example.id]
-            ],
-        }
-        for example in examples
-    ]

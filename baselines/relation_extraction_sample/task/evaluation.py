@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.base.files import project_path
-from core.base.words import excerpt
 from core.data.records import name_file
 from core.scores.evaluation import DevScorer, Evaluation
 from task.data import TripleGenerator
-from task.decode import Candidates, above, predict_triples, prediction_records
+from task.decode import Candidates, above, predict_triples
 from task.metrics import score, tune_threshold
-from task.records import Example, Triple
+from task.records import Example, describe, prediction_records
 
 
 def evaluate(
@@ -47,19 +46,3 @@ class TripleScorer(DevScorer):
         candidates = predict_triples(self.predictor, batches)
         path, threshold = project_path(self.settings.dev_file), (tuned or {}).get("threshold")
         return evaluate(batches.examples, candidates, path, threshold, self.settings.shown_examples)
-
-
-def describe(example: Example, predicted: Sequence[Triple], most: int = 8) -> str:
-    """Return a text with its gold and its predicted triples, at most `most` of each."""
-
-    def words(triples: Sequence[Triple]) -> str:
-        listed = [
-            f"{example.text[slice(*t.subject)]} | {t.predicate} | {example.text[slice(*t.object)]}"
-            for t in sorted(triples)[:most]
-        ]
-        more = [f"and {len(triples) - most} more"] if len(triples) > most else []
-        return excerpt("; ".join(listed + more), most=800)
-
-    gold, found = words(example.triples), words(predicted)
-    spans = [span for t in (*example.triples, *predicted) for span in (t.subject, t.object)]
-    return f"{excerpt(example.text, spans)}\n  gold:      {gold}\n  predicted: {found}\n"

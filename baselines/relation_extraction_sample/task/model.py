@@ -58,12 +58,12 @@ def build_models(encoder: keras.Model, predicates: int, settings: Settings) -> M
         label_inputs[label.name] = label
         spans = name == "entity"  # else links
         scores[name] = PairScores(spans, name=f"{name}_scores")(parts[name], mask)
-        # Positional arguments: those of `SparseMultilabelLoss`. With the others a CPU computes the
-        # masked scores of 12 heads or more ("efficient") again, in a faster way.
+        # For 12 heads or more ("efficient") on a CPU, this layer does not read the scores. From
+        # `parts` it computes what `SparseMultilabelLoss` would return, in a faster way.
         loss = ManyHeadsLoss(dtype="float32", name=f"{name}_loss")
         losses[loss.name] = loss(
             scores[name], label, weights[name], parts=parts[name], padding_mask=mask, spans=spans
         )
     training = TrainingModel({**inputs, **label_inputs}, losses, name="training")
-    compared = tuple(Logits(logits, "sigmoid") for logits in scores.values())
+    compared = tuple(Logits(logits, "sigmoid") for logits in scores.values())  # for R-Drop
     return Models(training, inference, encoder, compared)

@@ -1,11 +1,12 @@
-"""The records of a file: texts with triples; read and checked field by field."""
+"""The records of a file: texts with triples; read and checked field by field, and written."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from core.base.errors import InputError
+from core.base.words import excerpt
 from core.data.records import Id, Span, collect, read_annotated, read_field, read_records, read_span
 
 FIELDS = ("id", "text", "triples", "annotated_predicates", "subject", "predicate", "object")
@@ -82,3 +83,43 @@ def find_predicates(examples: Sequence[Example]) -> set[str]:
         predicates |= {triple.predicate for triple in example.triples}
         predicates.update(example.annotated_predicates or ())
     return predicates
+
+
+def prediction_records(
+    examples: Sequence[Example], predictions: Mapping[Id, Sequence[tuple[Triple, float]]]
+) -> list[dict]:
+    """Return the records of the predictions file: the input's format, with texts and scores."""
+    return [
+        {
+            "id": example.id,
+            "text": example.text,
+            "triples": [
+                {
+                    "subject": list(triple.subject),
+                    "predicate": triple.predicate,
+                    "object": list(triple.object),
+                    "subject_text": example.text[slice(*triple.subject)],
+                    "object_text": example.text[slice(*triple.object)],
+                    "score": round(float(score), 4),
+                }
+                for triple, score in predictions[example.id]
+            ],
+        }
+        for example in examples
+    ]
+
+
+def describe(example: Example, predicted: Sequence[Triple], most: int = 8) -> str:
+    """Return a text with its gold and its predicted triples, at most `most` of each."""
+
+    def words(triples: Sequence[Triple]) -> str:
+        listed = [
+            f"{example.text[slice(*t.subject)]} | {t.predicate} | {example.text[slice(*t.object)]}"
+            for t in sorted(triples)[:most]
+        ]
+        more = [f"and {len(triples) - most} more"] if len(triples) > most else []
+        return excerpt("; ".join(listed + more), most=800)
+
+    gold, found = words(example.triples), words(predicted)
+    spans = [span for t in (*example.triples, *predicted) for span in (t.subject, t.object)]
+    return f"{excerpt(example.text, spans)}\n  gold:      {gold}\n  predicted: {found}\n"

@@ -14,7 +14,6 @@ def replace_class(thing: Any, kind: type) -> None:
     The subclass must not need attributes that its own `__init__` would set.
 
     Example:
-
     >>> import keras
     >>> class Loud(keras.layers.Dropout):
     ...     def describe(self):

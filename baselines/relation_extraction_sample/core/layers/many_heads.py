@@ -25,7 +25,6 @@ class ManyHeadsLoss(SparseMultilabelLoss):
     """`SparseMultilabelLoss`, on a CPU faster for many heads that share queries and keys.
 
     Example:
-
     >>> scores, labels = np.full((1, 1, 2, 2), -5.0), np.array([[[[0, 1]]]])
     >>> round(float(ManyHeadsLoss()(scores, labels)[0]), 3)
     5.027
