@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras import ops
 
 from core.base.errors import InputError
 from core.batches import DataGenerator, pad
@@ -194,9 +195,14 @@ def test_one_bucket_has_one_static_shape():
     assert several["example"].shape == several["loss_weight"].shape == (8,)
 
 
-def model_of(*names) -> keras.Model:
-    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
-    return keras.Model(inputs, keras.layers.Add()(list(inputs.values())))
+def model_of(*names, shape=None) -> keras.Model:
+    """Return a model with such inputs: `example` has no axis but the first, unless `shape` is."""
+    shapes = {"example": () if shape is None else shape}
+    inputs = {
+        name: keras.Input(shapes.get(name, (None,)), dtype="int32", name=name) for name in names
+    }
+    flat = [keras.layers.Reshape((-1,))(ops.expand_dims(x, -1)) for x in inputs.values()]
+    return keras.Model(inputs, [ops.sum(x, axis=1) for x in flat])
 
 
 def test_keys_are_compared_with_the_model():
@@ -212,13 +218,22 @@ def test_keys_are_compared_with_the_model():
 
 
 def test_types_are_compared_with_the_model():
-    tokens, example = (
-        keras.Input((None,), dtype=kind, name=name)
-        for kind, name in (("float32", "token_ids"), ("int32", "example"))
-    )
-    model = keras.Model([tokens, example], keras.layers.Add()([tokens, example]))
+    tokens = keras.Input((None,), dtype="float32", name="token_ids")
+    example = keras.Input((), dtype="int32", name="example")
+    summed = ops.sum(tokens, axis=1) + ops.cast(example, "float32")
+    model = keras.Model([tokens, example], summed)
     with pytest.raises(InputError, match="token_ids is int32 in make_batch, and its keras.Input"):
         make().check_keys(model)
+
+
+@pytest.mark.parametrize("shape", [(1,), (None,), (2, 3)])
+def test_shapes_are_compared_with_the_model(shape):
+    """Keras's `fit` would add an axis, the function that predicts would not."""
+    with pytest.raises(InputError) as caught:
+        make().check_keys(model_of("example", shape=shape), all_read=False)
+    assert f"example has the shape (8,) in make_batch, and its keras.Input {(None, *shape)}" in str(
+        caught.value
+    )
 
 
 def test_dataset_feeds_copies():

@@ -151,6 +151,29 @@ def test_a_score_that_dev_does_not_allow_is_a_sentence(tmp_path):
     assert not (tmp_path / "best.weights.h5").exists()
 
 
+def test_a_score_by_another_name_is_a_sentence_with_the_names_that_exist(tmp_path):
+    scores = {"records": 3, "file": "dev.jsonl", "macro_f1": 0.5, "recall": 0.1}
+    with pytest.raises(
+        InputError, match=r"dev has no score f1 \(it has macro_f1, recall\): correct"
+    ):
+        make_evaluator(tmp_path).keep_if_best(Evaluation(scores, [], []))
+
+
+def test_a_score_that_is_no_number_is_told_at_once(tmp_path):
+    """Nothing is better than NaN: a whole training would keep no weights."""
+    evaluator = make_evaluator(tmp_path)
+    with pytest.raises(InputError, match="dev f1 is NaN"):
+        evaluator.keep_if_best(Evaluation({"f1": float("nan")}, [], []))
+    evaluator.keep_if_best(Evaluation({"f1": float("-inf")}, [], []))  # of a perplexity
+
+
+def test_a_run_goes_on_with_the_score_that_chose_its_weights(tmp_path):
+    """Its best value so far is of that score."""
+    write_json(tmp_path / "scores.json", {"dev": {}, "monitor": "accuracy", "files": {}})
+    with pytest.raises(InputError, match="was begun with accuracy, not f1, as the score that"):
+        make_evaluator(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("scores", "still"),
     [([0.0], True), ([0.0, 0.0], True), ([1.0, 1.0], True), ([0.5], False), ([0.0, 0.1], False)],

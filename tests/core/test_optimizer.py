@@ -219,3 +219,13 @@ def test_models_share_layers_and_parts_are_found_and_replaced():
     weight.assign_add(np.random.default_rng(1).normal(size=weight.shape))
     assert any(weight is other for other in replaced.weights)
     assert np.abs(inference(inputs) - old).max() > 0
+
+
+def test_a_loss_without_examples_is_named():
+    """A mean over the batch: replicas and micro-batches would average it again."""
+    tokens = keras.Input((4,), name="tokens")
+    each = keras.layers.Dense(1, name="dense")(tokens)[:, 0]
+    losses = {"good_loss": each, "own_loss": keras.ops.mean(each)}
+    training = TrainingModel({"tokens": tokens}, losses, name="training")
+    with pytest.raises(InputError, match=r"the loss own_loss has the shape \(\), not \[batch\]"):
+        training.compile(keras.optimizers.SGD(0.1))

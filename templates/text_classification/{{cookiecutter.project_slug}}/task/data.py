@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
+from core.base.errors import InputError
 from core.base.files import project_path
 from core.batches import Batch, DataGenerator, pad
 from library.encoding import encode_examples
@@ -83,4 +84,9 @@ def token_arrays(encoding: Encoding, names: Sequence[str]) -> list[np.ndarray]:
         "padding_mask": lambda: [1] * len(encoding.ids),
         "text_numbers": lambda: [0 if n is None else n + 1 for n in encoding.sequence_ids],
     }
+    if unknown := [name for name in names if name not in values]:
+        raise InputError(
+            f"the model has an input {unknown[0]!r}, and token_arrays makes no such array: add it "
+            "there, correct the name, or, if make_batch makes it, take it out of self.inputs."
+        )
     return [np.array(values[name](), np.int32) for name in names]
