@@ -1,6 +1,7 @@
 """Read and check records; every message names the file and the line."""
 
 import itertools
+import math
 import textwrap
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -165,7 +166,7 @@ def collect(function: Callable[[Any], Any], examples: Any, joined: bool = False)
 
 
 def read_field(record: dict, name: str, kind: Any) -> Any:
-    """Return a field of a type: `str`, `list`, or `Id`; `object`: of any type.
+    """Return a field of a type: `str`, `list`, `int | float` or `Id`; `object`: of any type.
 
     As an id 7.0 is 7: a column with an empty cell makes floats of whole numbers.
 
@@ -175,8 +176,10 @@ def read_field(record: dict, name: str, kind: Any) -> Any:
     if name not in record:
         raise InputError(f'the field "{name}" is missing: add it to the record.')
     value = whole_number(record[name]) if kind == Id else record[name]
-    if not isinstance(value, kind) or isinstance(value, bool) and kind is not object:
-        wanted = {str: "a string", list: "a list"}.get(kind, "a string or a whole number")
+    infinite = isinstance(value, float) and not math.isfinite(value)
+    if not isinstance(value, kind) or infinite or isinstance(value, bool) and kind is not object:
+        kinds: dict = {str: "a string", list: "a list", int | float: "a number"}
+        wanted = kinds.get(kind, "a string or a whole number")
         raise InputError(f'"{name}" must be {wanted}, not {value!r}.')
     if name in ("type", "role", "predicate", "label") and kind is str and not value.strip():
         raise InputError(f'"{name}" is empty: write a name.')

@@ -226,20 +226,29 @@ class BatchPlan:
             raise self.failure or error from None
 
     def check_keys(self, model: "keras.Model", all_read: bool = True) -> None:
-        """Compare the keys and types of a batch with the inputs of a model.
+        """Compare the keys, types and shapes of a batch with the inputs of a model.
 
         Raises:
             InputError: names the missing keys, with `all_read` also those that no input reads, or
-                another type.
+                another type, or, without `all_read`, another shape.
         """
         positions, length = self.first_batch(None)
         batch = self.make_batch(np.resize(positions, self.batch_size), length)
-        keys, wanted = set(batch), {tensor.name: tensor.dtype for tensor in model.inputs}
-        for name in keys & wanted.keys():
-            if (kind := batch[name].dtype.name) != wanted[name]:
+        keys, wanted = set(batch), {tensor.name: tensor for tensor in model.inputs}
+        for name in sorted(keys & wanted.keys()):
+            array, tensor = batch[name], wanted[name]
+            if (kind := array.dtype.name) != tensor.dtype:
                 raise InputError(
-                    f"{name} is {kind} in make_batch, and its keras.Input is {wanted[name]}: give "
+                    f"{name} is {kind} in make_batch, and its keras.Input is {tensor.dtype}: give "
                     "both the same type."
+                )
+            # In training Keras adds an axis, or an extra changes the batches later.
+            sizes = [own or size for own, size in zip(tensor.shape, array.shape, strict=False)]
+            fits = len(tensor.shape) == array.ndim and sizes == [*array.shape]
+            if not all_read and not fits:
+                raise InputError(
+                    f"{name} has the shape {array.shape} in make_batch, and its keras.Input "
+                    f"{tensor.shape}: give both the same axes."
                 )
         missing, unread = sorted(wanted.keys() - keys), sorted(keys - wanted.keys())
         fix = "make make_batch and the names of the inputs agree"

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from core.base.errors import InputError
 from core.exact.loss_scale import LossScale
 from core.exact.micro_batches import Gradients, graph_of
 from core.fast.layer_programs import LayerPrograms, call_in_parts
@@ -80,6 +81,12 @@ class CompiledModel(keras.Model):
         self.loss_scale = getattr(optimizer, "loss_scale", None)
         self.accumulation, self.programs = accumulation, LayerPrograms() if xla else None
         self.loss_names = names = sorted(self.output)  # not `output_names`, which are of layers
+        for name, loss in self.output.items():
+            if len(loss.shape) != 1:
+                raise InputError(
+                    f"the loss {name} has the shape {loss.shape}, not [batch]: let its layer "
+                    "return one number for each example, not a sum or mean over the batch."
+                )
         # What `fit` prints: the sum, and each loss if there are several.
         self.loss_means = LossMeans(["loss", *(names if len(names) > 1 else ())])
         # A tf.function of `gradients`, which loops over micro-batches if there are several.

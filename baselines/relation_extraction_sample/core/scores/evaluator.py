@@ -16,7 +16,7 @@ from core.batches import DataGenerator
 from core.prediction.predictor import Predictor
 from core.runs.manifest import note_files
 from core.runs.provenance import provenance
-from core.runs.scores import change_scores
+from core.runs.scores import change_scores, read_scores
 from core.scores.evaluation import Evaluation, OwnWeights
 
 if TYPE_CHECKING:
@@ -37,6 +37,13 @@ class Evaluator(keras.callbacks.Callback):
         self.inference_model, self.facts = training.models.inference, provenance(training.settings)
         self.evaluate_steps = training.settings.evaluate_steps
         self.patience = training.settings.patience
+        before = read_scores(self.run.folder).get("monitor", self.monitor)  # of a resumed run
+        if before != self.monitor:
+            raise InputError(
+                f"the run {self.run.folder.name} was begun with {before}, not {self.monitor}, as "
+                "the score that decides: go on with that, choose another --run_name, or begin anew "
+                "with --overwrite true."
+            )
         self.writer = tf.summary.create_noop_writer()
         if is_chief():
             self.writer = tf.summary.create_file_writer(str(self.run.folder / "tensorboard"))
@@ -116,12 +123,19 @@ class Evaluator(keras.callbacks.Callback):
         """Write weights, predictions, scores and `facts` if no score so far is better.
 
         Raises:
-            InputError: dev has no gold on which the score can be computed.
+            InputError: there is no such score, or it is not a number.
         """
         if self.monitor not in evaluation.scores:
+            known = ", ".join(n for n, own in evaluation.scores.items() if isinstance(own, float))
             raise InputError(
-                f"dev_file has no gold that {self.monitor} can be computed on, such as a label of "
+                f"dev has no score {self.monitor} (it has {known}): correct this name. Or dev_file "
+                f"has no gold that {self.monitor} can be computed on, such as a label of "
                 "train_file: name another dev_file; python check.py says more."
+            )
+        if math.isnan(evaluation.scores[self.monitor]):
+            raise InputError(
+                f"dev {self.monitor} is NaN: no weights could be chosen by it. Let the function "
+                "that computes it return a number, also if nothing is predicted."
             )
         position, score = self.run.position, evaluation.scores[self.monitor]
         best, loss = position.best, position.still_loss
