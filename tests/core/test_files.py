@@ -21,6 +21,7 @@ from core.base.files import (
     take_lock,
     write_text,
 )
+from core.data.records import read_field
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes and devices have names on POSIX alone")
 PRINTER = """
@@ -286,3 +287,10 @@ def test_an_output_may_be_cut(tmp_path):
     # Without any output a command ends well.
     closed = f"{sys.executable} {script} >&-"
     assert subprocess.run(closed, env=environment, shell=True).returncode == 0
+
+
+@pytest.mark.parametrize("value", ["four", True, float("nan"), float("-inf"), None])
+def test_a_number_of_a_record_is_a_finite_number(value):
+    with pytest.raises(InputError, match=f'"stars" must be a number, not {value!r}'):
+        read_field({"stars": value}, "stars", int | float)
+    assert [read_field({"stars": n}, "stars", int | float) for n in (4, 4.5)] == [4, 4.5]

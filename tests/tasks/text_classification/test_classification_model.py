@@ -40,7 +40,7 @@ from library.encoding import encode_examples  # noqa: E402
 from library.predictions import prediction_records  # noqa: E402
 from submission import write_submission  # noqa: E402
 from task import model  # noqa: E402
-from task.data import ExampleGenerator  # noqa: E402
+from task.data import ExampleGenerator, token_arrays  # noqa: E402
 from task.decode import make_candidates  # noqa: E402
 from task.evaluation import evaluate  # noqa: E402
 from task.records import Example, Labels, collect_labels, collect_targets, read_examples  # noqa: E402
@@ -743,3 +743,9 @@ def test_a_cut_text_is_reported_where_many_are(tokenizer):
     (finding,) = checks.find_cut_texts("a.jsonl", rows, cut, 8)
     assert "2 of 3" in finding.what
     assert checks.find_cut_texts("a.jsonl", rows * 100, cut, 8) == []
+
+
+def test_an_input_that_no_array_is_made_for_is_named():
+    encoding = SimpleNamespace(ids=[1, 2], type_ids=[0, 0], sequence_ids=[None, 0])
+    with pytest.raises(InputError, match="input 'repeat', and token_arrays makes no such array"):
+        token_arrays(encoding, ["token_ids", "repeat"])
