@@ -232,7 +232,7 @@ def assert_config_goes_round(optimizer):
     again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
     assert type(again) is type(optimizer)
     assert again.get_config() == optimizer.get_config()
-    assert again.rates == dict.fromkeys(HEAD, 5.0)
+    assert again.rate_factors == dict.fromkeys(HEAD, 5.0)
     assert [float(again._learning_rate(step)) for step in (0, 20)] == [
         float(optimizer._learning_rate(step)) for step in (0, 20)
     ]

@@ -35,7 +35,7 @@ from core.optimizer import WarmUpThenDecay, make_optimizer
 from core.step import Models, TrainingModel
 from extras.optimizers.toolbox import freeze_layers
 
-make = functools.partial(AdamW, rates=dict.fromkeys(HEAD, 5.0), epsilon=EPSILON)
+make = functools.partial(AdamW, rate_factors=dict.fromkeys(HEAD, 5.0), epsilon=EPSILON)
 CASES = {"plain": {"decay": 0.0, "clip_norm": 0.0}, "decay": {"decay": 0.1, "clip_norm": 0.5}}
 
 
@@ -98,7 +98,8 @@ def test_optimizer_of_the_settings():
     optimizer.build(model.trainable_variables)
     assert type(optimizer) is AdamW and optimizer.epsilon == EPSILON
     rates = {
-        variable.path: optimizer.rates[variable.path] for variable in model.trainable_variables
+        variable.path: optimizer.rate_factors[variable.path]
+        for variable in model.trainable_variables
     }
     within = {variable.path for variable in encoder.trainable_variables}
     assert {rates[path] for path in within} == {1.0} and len(within) > 20
@@ -174,7 +175,7 @@ def test_frozen_layers_stay_as_they_were(recompute):
     others = {path for path in before if path not in frozen and "pooled" not in path}
     assert moved(before, training) >= {path for path in others if path.endswith("kernel")}
     assert not moved(before, training) & frozen and len(frozen) > 10
-    assert not any(path in training.optimizer.rates for path in frozen)
+    assert not any(path in training.optimizer.rate_factors for path in frozen)
     slots = {tuple(variable.shape) for variable in training.optimizer.variables}
     assert tuple(encoder.token_embedding.embeddings.shape) not in slots
     # Given back, and compiled anew, they learn.

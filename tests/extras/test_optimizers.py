@@ -51,7 +51,7 @@ def make(kind: str, rate, **arguments) -> FineTuning:
     own = {"muon": {"exclude_layers": [f"^{name}$" for name in HEAD]}}.get(kind, {})
     if kind in {"adamw", "lamb", "muon"}:
         own["epsilon"] = EPSILON
-    return KINDS[kind](rate, rates=dict.fromkeys(HEAD, 5.0), **own, **arguments)
+    return KINDS[kind](rate, rate_factors=dict.fromkeys(HEAD, 5.0), **own, **arguments)
 
 
 CASES = {
@@ -88,7 +88,7 @@ def test_adamw_of_the_toolbox_is_that_of_core():
     for kind in (AdamW, KINDS["adamw"]):
         random = np.random.default_rng(3)
         variables = make_variables(random)
-        optimizer = kind(RATE, rates=dict.fromkeys(HEAD, 5.0), decay=0.1, epsilon=EPSILON)
+        optimizer = kind(RATE, rate_factors=dict.fromkeys(HEAD, 5.0), decay=0.1, epsilon=EPSILON)
         for step in range(STEPS):
             gradients = make_gradients(random, step, sparse=True)
             optimizer.apply([tf.constant(array) for array in gradients.values()], variables)
@@ -205,7 +205,8 @@ def test_optimizer_of_the_settings(kind):
     optimizer = optimizer_of(settings, models, 40, replicas=2)
     optimizer.build(model.trainable_variables)
     rates = {
-        variable.path: optimizer.rates[variable.path] for variable in model.trainable_variables
+        variable.path: optimizer.rate_factors[variable.path]
+        for variable in model.trainable_variables
     }
     assert len(rates) == len(model.trainable_variables)
     assert {rate for path, rate in rates.items() if "transformer_layer_0" in path} == {0.5}

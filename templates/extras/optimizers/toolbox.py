@@ -217,9 +217,9 @@ def make_kind(
     """
     table: Table = settings.optimizers
     schedule = options["learning_rate"]
-    rates = options["rates"]
+    factors = options["rate_factors"]
     if table.layer_decay != 1.0:
-        rates = rates | decayed_rates(encoder, table.layer_decay)
+        factors = factors | decayed_rates(encoder, table.layer_decay)
     changed = {
         "learning_rate": ShapedSchedule(
             schedule.peak,
@@ -229,7 +229,7 @@ def make_kind(
             table.schedule_power,
             tuple(read_points(table.schedule_points)),
         ),
-        "rates": rates,
+        "rate_factors": factors,
         "no_decay": split_names(table.no_decay),
         "lazy": embedding_tables(model) if table.lazy_embeddings else (),
         "lookahead": table.lookahead,
@@ -265,9 +265,9 @@ def embedding_tables(model: keras.Model) -> tuple[str, ...]:
 
 
 def decayed_rates(encoder: keras.Model, decay: float) -> dict[str, float]:
-    """Return an encoder's rates; each layer learns `decay` times as fast as the one above.
+    """Return factors of an encoder's learning rates: each layer's is `decay` of the one above.
 
-    Embeddings are below the first layer. Weights above the last, such as a pooler, keep their rate.
+    Embeddings are below the first layer. Weights above the last, such as a pooler, have none.
     Source: Howard and Ruder 2018, https://arxiv.org/abs/1801.06146, section 3.2.
 
     Raises:
@@ -279,15 +279,15 @@ def decayed_rates(encoder: keras.Model, decay: float) -> dict[str, float]:
             f"layer_decay needs an encoder with transformer_layers, which {type(encoder).__name__} "
             "does not have: set layer_decay = 1."
         )
-    rates = {
+    factors = {
         variable.path: decay ** (len(layers) - 1 - depth)
         for depth, layer in enumerate(layers)
         for variable in layer.trainable_variables
     }
-    return rates | {
+    return factors | {
         variable.path: decay ** len(layers)
         for variable in encoder.trainable_variables
-        if variable.path not in rates and "embedding" in variable.path
+        if variable.path not in factors and "embedding" in variable.path
     }
 
 
