@@ -99,7 +99,20 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 20)
 
 
-def pytest_collection_modifyitems(items) -> None:
-    """Start with the longest modules."""
+@pytest.hookimpl(tryfirst=True)  # pytest deselects by markers afterwards
+def pytest_collection_modifyitems(config, items) -> None:
+    """Mark what `make test` leaves out; start with the longest modules."""
+    used: dict[tuple[str, str], bool] = {}
+    for item in items:
+        if not (shown := item.get_closest_marker("shown")):
+            continue
+        name, _, parameters = item.nodeid.partition("[")
+        found = {(name, part): part in f"[{parameters}" for part in shown.args}
+        used |= {key: found[key] or used.get(key, False) for key in found}
+        if not any(found.values()):
+            item.add_marker(pytest.mark.further)
+    wrong = [f"{name}: shown({part!r})" for (name, part), hit in used.items() if not hit]
+    if wrong and not any("::" in argument for argument in config.args):
+        raise pytest.UsageError(f"no parameter has this in its id: {', '.join(wrong)}")
     order = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.module.__name__.rpartition(".")[2], len(order)))

@@ -199,6 +199,7 @@ def train(project: Path, **changes) -> tuple[float, float]:
     return losses[-1]
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.parametrize(
     "template",
@@ -233,6 +234,7 @@ def test_xla_gives_the_same_losses_with_dropout_on_one_device_and_on_two(
     assert train(project, **narrow, **{"devices.xla": True}) == pytest.approx(half, rel=2e-3)
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.parametrize(
     ("own", "precision"),
@@ -262,6 +264,7 @@ def test_xla_gives_the_same_losses_with_extras(own, precision, tmp_path):
     assert train(project, **asked, **two) == pytest.approx(plain, rel=near)
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_a_loop_over_tokens_is_not_compiled(tmp_path):
     """XLA can't hand what its gradient needs from one program to another: the CRF's loss."""
@@ -369,6 +372,9 @@ def count_launches(project: Path, **changes) -> int:
     return int(found.split()[1])
 
 
+@pytest.mark.shown(
+    "text_classification-6-mixed_bfloat16-True", "relation_extraction-2-float32-True"
+)
 @pytest.mark.trains
 @pytest.mark.parametrize(
     ("template", "layers", "precision", "xla", "most"),
@@ -392,6 +398,7 @@ def test_a_step_starts_few_operations(template, layers, precision, xla, most, tm
     assert count_launches(project, **asked, strategy="single") <= most
 
 
+@pytest.mark.shown("Ann")
 @pytest.mark.parametrize("name", ["my project", 'Ann\'s "first" project'])
 def test_the_cache_of_programs_may_have_blanks_and_quotes_in_its_path(tmp_path, name):
     """TensorFlow cuts its flags at blanks, unless a value is quoted."""

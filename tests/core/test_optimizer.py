@@ -161,6 +161,7 @@ def values(model) -> dict[str, np.ndarray]:
     return {variable.path: variable.numpy() for variable in model.weights}
 
 
+@pytest.mark.shown("True")
 @pytest.mark.trains
 @pytest.mark.parametrize("recompute", [False, True])
 def test_frozen_layers_stay_as_they_were(recompute):

@@ -194,6 +194,7 @@ def two_models(pointer, random, mask, ties, spans=True, **options):
     return parts, np.mean(grids, axis=0)
 
 
+@pytest.mark.shown("EfficientGlobalPointer")
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("pointer", POINTERS)

@@ -149,6 +149,7 @@ def difference(record: dict, other: dict, kind: str) -> float:
     return max(np.abs(first[name] - second[name]).max() for name in first)
 
 
+@pytest.mark.shown("relation_extraction")
 def test_weights_are_the_same(trainings, name):
     record, one = trainings[name][0], trainings["one_replica"][0]
     assert record["steps"] == one["steps"] == STEPS
@@ -194,6 +195,7 @@ def test_predictions_of_two_workers_are_those_of_one_to_the_last_bit(trainings):
     assert str(record["records"]) == str(one["records"]) and len(str(one["records"])) > 100
 
 
+@pytest.mark.shown("clip_norm")
 @pytest.mark.parametrize(
     ("without", "least"), [("clip_norm", 1e-3), ("dropout", 1e-3), ("attention_dropout", 1e-4)]
 )

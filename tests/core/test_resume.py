@@ -129,6 +129,7 @@ def told_to_end(project, asked, tmp_path_factory) -> tuple[Path, str]:
     return project / "runs/unfinished", said
 
 
+@pytest.mark.shown("text_classification")
 @needs_signals
 def test_a_run_that_is_interrupted_ends_like_another(project, whole, asked, told_to_end, tmp_path):
     """It is told to end; killed in its last epoch, which is cut short; killed in its report."""
@@ -152,6 +153,7 @@ def test_a_run_that_is_interrupted_ends_like_another(project, whole, asked, told
     assert scored == [7 if len(asked) > 1 else None] * 3
 
 
+@pytest.mark.shown("in_scoring")
 @needs_signals
 @pytest.mark.parametrize("name", KILLS)
 def test_a_run_that_is_killed_between_epochs_ends_like_another(project, whole, name, tmp_path):
@@ -215,6 +217,7 @@ def end_second_worker(project: Path, plan: dict, folder: Path, asked: list[str])
     return workers
 
 
+@pytest.mark.further
 @needs_signals
 def test_a_cluster_that_was_stopped_ends_like_an_uninterrupted_one(project, cluster, tmp_path):
     """It is told to end in its second epoch, and loses a worker in its third."""
@@ -238,6 +241,7 @@ def test_a_cluster_that_was_stopped_ends_like_an_uninterrupted_one(project, clus
     assert_same_end(folder, whole)
 
 
+@pytest.mark.further
 def test_two_workers_predict_what_one_does(project, whole, tmp_path):
     if template_of(project) != "relation_extraction":
         pytest.skip("test_replicas.py shows it of other tasks")
@@ -247,6 +251,7 @@ def test_two_workers_predict_what_one_does(project, whole, tmp_path):
     assert (tmp_path / "by_two.jsonl").read_bytes() == (tmp_path / "by_one.jsonl").read_bytes()
 
 
+@pytest.mark.further
 @pytest.mark.skipif(not HAS_ORBIT, reason=NO_ORBIT)
 def test_one_process_trains_and_another_scores(project, whole):
     if template_of(project) != TEMPLATES[-1]:
@@ -276,6 +281,7 @@ def test_one_process_trains_and_another_scores(project, whole):
     assert "finished" in read_scores(folder) and not (folder / "checkpoints").exists()
 
 
+@pytest.mark.further
 @pytest.mark.skipif(not HAS_ORBIT, reason=NO_ORBIT)
 def test_scoring_goes_through_all_checkpoints_and_ends_when_no_more_come(project, tmp_path):
     if template_of(project) != TEMPLATES[-1]:
@@ -298,6 +304,7 @@ def test_scoring_goes_through_all_checkpoints_and_ends_when_no_more_come(project
         assert "for 0.05 minutes (orbit.wait_minutes), and the training is not fin" in sentence
 
 
+@pytest.mark.further
 @pytest.mark.skipif(not HAS_ORBIT, reason=NO_ORBIT)
 def test_orbit_passes_over_a_torn_checkpoint(project, whole, tmp_path):
     if template_of(project) != TEMPLATES[-1]:

@@ -11,6 +11,9 @@ WORKER = ROOT / "tests" / "weights_worker.py"
 pytestmark = pytest.mark.trains
 
 
+@pytest.mark.shown(
+    "relation_extraction", "named_entity_recognition", "text_classification", "seq2seq"
+)
 @pytest.mark.parametrize("template", TASKS)
 def test_gradients_are_those_of_single_examples_times_their_weights(template, tmp_path):
     project = bake_project(template, tmp_path, "none")

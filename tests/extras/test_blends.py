@@ -282,6 +282,7 @@ def scores_of(process: ProjectProcess, run: str) -> dict:
     return json.loads((process.project / "runs" / run / "scores.json").read_text("utf-8"))
 
 
+@pytest.mark.shown("text_classification")
 @pytest.mark.trains
 def test_a_blend_is_a_run(process, tmp_path):
     """Fit, predict, evaluate, compare and blend it again, by the commands of the README."""
@@ -306,6 +307,7 @@ def test_a_blend_is_a_run(process, tmp_path):
     assert weights["weights"] == [0.5, 0.5] and weights["runs"] == ["runs/blend", "runs/two"]
 
 
+@pytest.mark.shown("text_classification")
 @pytest.mark.trains
 def test_a_stack_is_a_run(process, tmp_path):
     """Fit, predict, evaluate, compare and blend it, by the commands of the README."""
@@ -335,6 +337,7 @@ def test_a_stack_is_a_run(process, tmp_path):
     assert process.run(FIT, "one", "two", "--name", "x", "--stack", "--equal").code == 2
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_texts_are_scored_by_all_runs(process, tmp_path):
     """The scores are those of the searches: each run's of its own text, with its own tokens."""
@@ -384,6 +387,7 @@ print(json.dumps([pairs, texts]))
     assert done.code == 1 and "--beams is for single runs" in done.err
 
 
+@pytest.mark.shown("text_classification")
 @pytest.mark.trains
 def test_one_run_of_weight_one_is_that_run(process, tmp_path):
     """The mean of equal candidates is each of them: the same predictions, but for rounding."""
@@ -422,6 +426,7 @@ def assert_close(first, second) -> None:
         assert first == second
 
 
+@pytest.mark.shown("text_classification")
 @pytest.mark.trains
 def test_several_runs_are_scored_together(process):
     """As predict.py averages them; nothing is written, for they have no folder."""
@@ -501,6 +506,7 @@ def test_what_can_not_be_blended_is_refused(process, tmp_path):
     (process.project / "runs/gone").rename(process.project / "runs/two")
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_cross_validations_are_fitted_on_what_they_held_out(process):
     project, folds = process.project, "extras/folds/cross_validate.py"
@@ -542,6 +548,7 @@ def test_cross_validations_are_fitted_on_what_they_held_out(process):
     assert not (project / "runs/x").exists()
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_cross_validations_of_a_table_elsewhere_are_compared(tmp_path):
     """The scores of probabilities need labels, which only the folds have; the table is outside."""

@@ -137,6 +137,7 @@ exec("\\n".join([first, *others]))
 """
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_the_notebook_of_a_bundle_predicts_what_the_project_predicts(source, tmp_path, monkeypatch):
     """Stand-ins for the wheels: pip installs them elsewhere, and this environment predicts."""
@@ -183,6 +184,7 @@ def test_the_notebook_of_a_bundle_predicts_what_the_project_predicts(source, tmp
     )
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_a_bundle_of_a_blend_has_its_runs(source, tmp_path):
     """Of float16, whose weights have another hash; one run reads other lengths, one is a stack."""

@@ -824,6 +824,7 @@ def check_task(kind, read, collect, labels_of, made) -> None:
 # ------------------------------------------------------------------------------ a project
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_a_project_trains_and_predicts_as_without_the_extra(tmp_path):
     project = bake_project("relation_extraction", tmp_path, "cache, folds")

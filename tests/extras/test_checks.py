@@ -371,6 +371,7 @@ class Sequences(DataGenerator):
         return {"ids": random.integers(0, 20, (len(positions), length), np.int32)}
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.parametrize(
     ("layer", "what"),
@@ -558,6 +559,7 @@ def test_random_numbers_that_replicas_share_are_named(batch):
     )
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_two_replicas_differ_where_a_layer_mixes_examples(batch):
     wrong = functools.partial(build_models, Normalised)
@@ -565,6 +567,7 @@ def test_two_replicas_differ_where_a_layer_mixes_examples(batch):
     assert finding.what.startswith("weights differ by")
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_two_replicas_agree_where_each_example_stands_alone(batch):
     right = functools.partial(build_models, Static)
@@ -638,6 +641,7 @@ def write_label_otherwise(row) -> bool:
     return not row.keys() & {"answers", "targets"}
 
 
+@pytest.mark.shown("relation_extraction", "text_classification")
 @pytest.mark.trains
 @pytest.mark.parametrize("template", sorted(OTHER_GOLD))
 def test_each_task_tells_contradictions_and_files_without_labels(template, tmp_path):
@@ -842,6 +846,7 @@ def run_check(project, *flags, anew=False):
     return run(project / "check.py", *flags, cwd=project, check=False, anew=anew)
 
 
+@pytest.mark.shown("relation_extraction")
 @pytest.mark.trains
 def test_the_shipped_project_is_sound(project):
     files = sorted(project.rglob("*.jsonl"))
@@ -884,6 +889,7 @@ def test_a_missing_input_is_an_error(tmp_path):
     assert done.stdout.splitlines()[-1] == "errors: 1, warnings: 0"
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_predicted_compilations_are_those_of_a_training(tmp_path):
     project = bake_project("text_classification", tmp_path)

@@ -540,7 +540,7 @@ FORMATS = {
 # Those with tests of their own.
 @pytest.fixture(
     scope="module",
-    params=further(TASKS, "named_entity_recognition", TASKS[-1]),
+    params=further(TASKS, "named_entity_recognition"),
 )
 def project(request, tmp_path_factory) -> Path:
     """A project with the extra, and with two runs that give answers."""
@@ -614,6 +614,7 @@ def test_one_chunk_is_predicted_as_without_the_extra(project, process, tmp_path)
     assert refused.returncode == 2 and "--part" in refused.stderr
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_parts_and_chunks_make_one_file(project, process):
     case = CASES[template_of(project)]

@@ -205,6 +205,7 @@ def prepare_numbers(project, metric: str, count: int) -> None:
     write_json(project / "runs/one/config.json", settings)
 
 
+@pytest.mark.shown("numbers", "groups", "relation")
 @pytest.mark.slow
 @pytest.mark.parametrize("count", SIZES)
 @pytest.mark.parametrize("task, kind, metrics", CASES)

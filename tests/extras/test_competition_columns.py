@@ -669,6 +669,7 @@ def process(tmp_path_factory):
     process.stop()
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_several_texts_from_check_to_submission(process, tmp_path):
     project = process.project

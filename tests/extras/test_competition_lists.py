@@ -586,6 +586,7 @@ def test_a_template_is_the_question_of_each_choice(tmp_path):
     assert single.texts == ("maths: how many?", "two")
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_replicas_and_interruptions_learn_the_same(process, tmp_path):
     """One replica; and two with micro-batches and a cache, killed in the second epoch."""
@@ -661,6 +662,7 @@ def test_a_submission_names_the_best_choices(process, tmp_path):
             assert max(shares, key=shares.get) == cell[0]
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_lists_go_with_other_commands(process, tmp_path):
     project = process.project

@@ -228,6 +228,7 @@ def train(process, name, **settings):
 TRAINED = {"competition.swap_training": True, "dropout": 0.2}
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_replicas_and_interruptions_learn_the_same(process, tmp_path):
     project = process.project
@@ -245,6 +246,7 @@ def test_replicas_and_interruptions_learn_the_same(process, tmp_path):
     assert largest_difference(whole, weights(project / "runs" / "two")) < 1e-5
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_a_prediction_is_the_mean_of_two_single_ones(process, tmp_path):
     project = process.project

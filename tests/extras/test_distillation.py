@@ -42,7 +42,7 @@ def write(path: Path, records: list[dict]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-@pytest.fixture(scope="module", params=further(TASKS, "relation_extraction", "text_classification"))
+@pytest.fixture(scope="module", params=further(TASKS, "text_classification"))
 def process(request, tmp_path_factory):
     """A process of a project with a run `teacher`, and test files without gold."""
     project = bake_project(request.param, tmp_path_factory.mktemp("project"))
@@ -150,6 +150,7 @@ def test_a_teacher_that_knows_the_dev_file_is_refused(process, tmp_path):
     assert refused.code == 1 and "pseudo.jsonl has changed since" in refused.err
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_each_fold_has_a_teacher_of_its_own(process, tmp_path):
     project, folds = process.project, "extras/folds/cross_validate.py"
@@ -239,6 +240,7 @@ def test_a_second_stage_with_other_labels_takes_the_encoder(process, tmp_path):
         np.testing.assert_allclose(found[0][name], found[1][name], atol=1e-6)
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_what_a_teacher_saw_is_known_after_two_stages(process, tmp_path):
     """A learned from dev, B started from A and C from B; pseudo-labels of B tell it, too."""

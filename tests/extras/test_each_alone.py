@@ -57,6 +57,7 @@ def switch_on(project: Path, extra: str) -> None:
     config.write_text(f"{before}{found}{table}", encoding="utf-8")
 
 
+@pytest.mark.shown("none", "relation_extraction")
 @pytest.mark.parametrize("extras", further(["none", *EXTRA_NAMES, "all"], "none", "all"))
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_project_trains_with(template, extras, tmp_path):
@@ -96,6 +97,7 @@ def run_smoke(project: Path, *options: str) -> str:
     return run(script, *options, cwd=project).stdout
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("template", ["relation_extraction"])
 def test_all_extras_of_a_project_can_be_deleted(template, tmp_path):
     """It trains on one device and on two, scores and predicts as before."""

@@ -515,6 +515,7 @@ def batch_for(kind: str) -> dict[str, np.ndarray]:
     return batch
 
 
+@pytest.mark.shown("[bert]", "deberta_v3", "modernbert")
 @pytest.mark.parametrize("kind", CLASSES)
 def test_an_encoder_is_saved_cloned_and_static(kind, tmp_path):
     folder = write_model(tmp_path / "model", kind)
@@ -544,6 +545,7 @@ def dropout_rates(encoder: keras.Model) -> set[float]:
     return {layer.rate for _, layer in named_layers(encoder) if isinstance(layer, kinds)}
 
 
+@pytest.mark.shown("[bert]", "deberta_v3")
 @pytest.mark.trains
 @pytest.mark.parametrize("kind", CLASSES)
 def test_an_encoder_is_recomputed_frozen_and_compiled(kind, tmp_path):

@@ -101,7 +101,7 @@ def test_the_outputs_of_several_models_are_averaged():
         assert np.array_equal(mean["out"], 3 * single["out"])
 
 
-@pytest.fixture(scope="module", params=further(TASKS, "named_entity_recognition", TASKS[-1]))
+@pytest.fixture(scope="module", params=further(TASKS, "text_classification"))
 def project(request, tmp_path_factory) -> Path:
     """A project with a finished cross-validation and a single run."""
     project = bake_project(request.param, tmp_path_factory.mktemp("project"), "folds")
@@ -154,6 +154,7 @@ def test_each_record_is_predicted_by_the_fold_that_held_it_out(project, process)
     assert (folder / "report.html").is_file()
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_folds_predict_together(process):
     folds = [f"crossed/fold_{fold}" for fold in range(1, FOLDS + 1)]

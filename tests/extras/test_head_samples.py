@@ -105,6 +105,7 @@ def assert_close(one, other) -> None:
         np.testing.assert_allclose(first, second, rtol=1e-4, atol=2e-6)
 
 
+@pytest.mark.shown("crf")
 @pytest.mark.trains
 @pytest.mark.parametrize("tagger", ["pointer", "crf"])
 def test_micro_batches_and_xla_have_the_same_gradient(tagger):
@@ -115,6 +116,7 @@ def test_micro_batches_and_xla_have_the_same_gradient(tagger):
         assert_close(gradients(tagger, xla=True), whole)
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_two_passes_are_compared_under_their_first_masks():
     """R-Drop sees masks of the head: without dropout in the encoder nothing else differs."""

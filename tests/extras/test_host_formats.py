@@ -1119,6 +1119,7 @@ def accepts(name: str, path: Path, blind: list[dict]) -> int:
     return sum(len(item["entities"]) for item in items)
 
 
+@pytest.mark.shown("cmeee")
 @pytest.mark.trains
 @pytest.mark.parametrize("name", TASKS)
 def test_a_host_file_becomes_a_submission(name: str, tmp_path: Path) -> None:

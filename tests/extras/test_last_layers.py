@@ -111,6 +111,7 @@ def train(project: Path, plan: dict, **settings) -> dict[str, np.ndarray]:
         return {name: arrays[name] for name in names}
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 @pytest.mark.parametrize("template", further(TRAININGS, "text_classification"))

@@ -141,6 +141,7 @@ def project(request, tmp_path_factory):
     return bake_project(request.param, tmp_path_factory.mktemp("project"), "cluster, tpu")
 
 
+@pytest.mark.shown("relation_extraction")
 @pytest.mark.slow
 def test_kubernetes_accepts_its_file(project):
     documents = list(yaml.safe_load_all((project / "extras/cluster/kubernetes.yaml").read_text()))
@@ -543,6 +544,7 @@ DIFFERENCES = {
 }
 
 
+@pytest.mark.shown("setting", "order", "run")
 @pytest.mark.trains
 @pytest.mark.parametrize("name", DIFFERENCES)
 def test_workers_that_differ_end_before_the_first_step(two_machines, tmp_path, name):
@@ -620,6 +622,7 @@ def test_no_step_and_no_loss_is_lost_between_two_workers():
     assert (int(optimizer.iterations), float(means.result()["loss"])) == (1, 2.0)
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_training_goes_on_when_a_worker_is_killed(served, tmp_path):

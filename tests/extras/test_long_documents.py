@@ -198,6 +198,7 @@ def predict(process, name, file, folder):
     return np.array([[*json.loads(line)["probabilities"].values()] for line in lines])
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_the_end_of_a_document_is_read(process, tmp_path):
     long = {"epochs": 6, "learning_rate": 3e-3}
@@ -212,6 +213,7 @@ def test_the_end_of_a_document_is_read(process, tmp_path):
         assert np.abs(alone[0] - together[number]).max() < 1e-6
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_replicas_and_interruptions_learn_the_same(process, tmp_path):
     """One replica; and two with micro-batches and a cache, killed."""
@@ -227,6 +229,7 @@ def test_replicas_and_interruptions_learn_the_same(process, tmp_path):
     assert largest_difference(whole, weights(process.project / "runs/two")) < 1e-5
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.parametrize("template", further(TASKS, "relation_extraction"))
 def test_tasks_with_spans_train_and_predict_in_windows(template, tmp_path):

@@ -196,6 +196,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.shown("[bert]", "deberta_v3", "modernbert")
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_families_learn_and_are_merged(kind, tmp_path):
     """Of each an adapted encoder computes what one with merged kernels does."""
@@ -450,6 +451,7 @@ def project(tmp_path_factory) -> Path:
     return project
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_a_run_that_was_killed_goes_on_to_the_last_bit(project, tmp_path):
@@ -463,6 +465,7 @@ def test_a_run_that_was_killed_goes_on_to_the_last_bit(project, tmp_path):
     assert_equal(expected.values(), found.values())
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_two_replicas_micro_batches_and_recomputed_layers(project):
     asked = flags(project, run_name="replicas", **{**SETTINGS, **REPLICAS})
@@ -526,6 +529,7 @@ def tables(arrays) -> set[bytes]:
     return {np.asarray(array).tobytes() for array in arrays if np.ndim(array) > 1}
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.parametrize("template", further(TEMPLATES, "reading_comprehension", "seq2seq"))
 def test_every_project_goes_on_after_a_step_as_if_nothing_had_happened(template, tmp_path):

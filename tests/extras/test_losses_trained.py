@@ -52,6 +52,7 @@ def largest_difference(one: dict, other: dict) -> float:
     return max(np.abs(one[name] - other[name]).max() for name in names)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", further(VARIANTS, "entities"))
 def test_weights_are_the_same_on_replicas_and_after_a_kill(name, tmp_path):
     """With dropout: one replica, and two with micro-batches that were killed in mid-epoch."""

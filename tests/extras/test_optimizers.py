@@ -62,6 +62,7 @@ CASES = {
 }
 
 
+@pytest.mark.shown("adafactor", "muon", "lamb-False")
 @pytest.mark.trains
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("sparse", [False, True])
@@ -146,6 +147,7 @@ def test_matrices_of_muon():
     assert by_adam == set(SHAPES) - {"encoder/query/kernel", "encoder/dense/kernel"}
 
 
+@pytest.mark.shown("muon")
 @pytest.mark.trains
 @pytest.mark.parametrize("kind", KINDS)
 def test_state_goes_round(kind):
@@ -266,6 +268,7 @@ def test_settings_that_contradict_each_other(table, message):
 # ---------------------------------------------------------------- in a training
 
 
+@pytest.mark.shown("muon")
 @pytest.mark.trains
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_optimizer_resumes_to_the_last_bit(kind, tmp_path):
@@ -292,6 +295,7 @@ def test_each_optimizer_resumes_to_the_last_bit(kind, tmp_path):
     assert max(np.abs(one - other).max() for one, other in pairs) > 1e-5
 
 
+@pytest.mark.shown("muon")
 @pytest.mark.trains
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_optimizer_is_saved_with_a_model(kind, tmp_path):
@@ -343,6 +347,7 @@ def records(tmp_path_factory) -> dict[str, dict[str, np.ndarray]]:
     return records
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("devices", DEVICES)
@@ -355,6 +360,7 @@ def test_weights_are_those_of_one_device(records, devices, variant):
     assert largest < 1e-5
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_averages_are_not_the_weights(records):
     one = records["one"]

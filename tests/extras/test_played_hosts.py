@@ -131,6 +131,7 @@ def afqmc_line(draw: random.Random, number: int) -> dict:
     return {"id": number - 2000, **line} if number >= 2000 else line
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.parametrize("draw_line", [tnews_line, afqmc_line])
 def test_labels_of_clue_are_scored_by_accuracy(play, draw_line) -> None:
@@ -307,6 +308,7 @@ def duee_f1(submission: list[dict], gold: list[dict]) -> dict[str, float]:
     return {"precision": p, "recall": r, "f1": 2 * p * r / (p + r)}
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_arguments_of_duee_are_scored_by_shared_characters(play) -> None:
     player = play("event_extraction", "duee", duee_line)
@@ -357,6 +359,7 @@ def publish_semeval(path: Path, lines: list[dict]) -> None:
     path.write_bytes("".join(blocks).encode())
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_relations_of_given_pairs_are_scored_as_semeval_does(play) -> None:
     player = play("text_classification", "semeval", semeval_line)

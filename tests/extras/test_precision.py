@@ -102,6 +102,7 @@ def test_a_tpu_and_what_is_set_by_hand(monkeypatch, tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_a_run_keeps_the_precision_that_it_began_with(tmp_path):
     """And says it; a machine without AMX goes on with bfloat16, and predicts with it."""

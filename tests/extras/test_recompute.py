@@ -76,6 +76,7 @@ def steps(make, recompute: bool, count: int = 3) -> tuple[list, list, tf.Graph]:
     return [float(loss) for loss in losses], gradients, graph
 
 
+@pytest.mark.shown("make_encoder")
 @pytest.mark.trains
 @pytest.mark.parametrize("make", [make_encoder, make_decoder])
 def test_losses_and_gradients_are_those_without(make):

@@ -136,6 +136,7 @@ def adversarial_reference(adversary: Adversary) -> list[np.ndarray]:
 ADVERSARIES = {"fgm": Adversary(0.5, 1, 0.5), "pgd": Adversary(0.5, 3, 0.3)}
 
 
+@pytest.mark.shown("2]")
 @pytest.mark.trains
 @pytest.mark.parametrize("accumulation", [1, 2])
 @pytest.mark.parametrize("name", ADVERSARIES)
@@ -149,6 +150,7 @@ def test_adversaries_agree_with_an_eager_reference(name, accumulation):
     assert max(np.abs(o - c).max() for o, c in zip(found, clean, strict=True)) > 1e-3
 
 
+@pytest.mark.shown("2]")
 @pytest.mark.trains
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_shifted_kernels_agree_with_an_eager_reference(accumulation):
@@ -168,6 +170,7 @@ def test_shifted_kernels_agree_with_an_eager_reference(accumulation):
     assert max(np.abs(o - c).max() for o, c in zip(shifted, clean, strict=True)) > 1e-3
 
 
+@pytest.mark.shown("2]")
 @pytest.mark.trains
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_gradient_penalty_agrees_with_an_eager_reference(accumulation):
@@ -244,6 +247,7 @@ def test_r_drop_agrees_with_scipy():
     assert distance.min() > 1e-3
 
 
+@pytest.mark.shown("0.3-2")
 @pytest.mark.trains
 @pytest.mark.parametrize("accumulation", [1, 2])
 @pytest.mark.parametrize("dropout", [0.0, DROPOUT])

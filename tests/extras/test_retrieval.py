@@ -202,6 +202,7 @@ def test_texts_are_told_apart_by_their_tokens_alone():
     assert len({tuple(row) for row in one.tolist()}) == 5
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_replicas_and_micro_batches_give_the_same_weights(tmp_path):
     """30 steps with dropout: each replica sees the negatives of all."""
@@ -400,6 +401,7 @@ def vectors(project) -> np.ndarray:
     return np.load(project.project / "corpus.npy", mmap_mode="r")
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_a_bi_encoder_is_scored_and_predicts_as_a_classifier(project):
     scores = json.loads((project.project / "runs/bi/scores.json").read_text(encoding="utf-8"))
@@ -453,6 +455,7 @@ def test_embedding_goes_on_where_it_was_interrupted(project, vectors, monkeypatc
     np.testing.assert_allclose(np.load(folder / "again.npy"), whole, atol=1e-6)
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_candidates_are_ranked_and_reranked(project):
     folder = project.project

@@ -25,6 +25,7 @@ def any_project(request, tmp_path_factory):
     return bake_project(request.param, folder, "comparison, runs_table")
 
 
+@pytest.mark.shown("relation_extraction", "text_classification")
 @pytest.mark.slow
 def test_each_task_compares_all_its_runs(any_project):
     """The reference, as a run, and one that is better by the score in its file only."""

@@ -42,6 +42,7 @@ def reference(process: ProjectProcess) -> tuple[Path, Path, dict]:
     return predictions, process.project / "sample/dev.jsonl", scores
 
 
+@pytest.mark.shown("seq2seq", "named_entity_recognition")
 def test_the_reference_has_the_scores_of_evaluate(process: ProjectProcess, tmp_path: Path) -> None:
     predictions, gold, known = reference(process)
     if "bleu" in known:
@@ -338,6 +339,7 @@ def test_texts_are_read_as_utf_8(tmp_path: Path) -> None:
         process.stop()
 
 
+@pytest.mark.shown("not JSON")
 @pytest.mark.parametrize(
     ("content", "said"),
     [

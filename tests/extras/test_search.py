@@ -358,6 +358,7 @@ def test_two_processes_share_one_study(project):
     assert sum("mean difference" in one.stdout for one in done) >= 1
 
 
+@pytest.mark.further
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 def test_an_interrupted_search_goes_on(project):
@@ -571,6 +572,7 @@ def test_the_page(project, tmp_path):
 LOOPS = {"keras": {}, "orbit": {"orbit.enabled": True, "orbit.steps_per_loop": 4}}
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.parametrize("pruner", ["median", "hyperband"])
 def test_a_real_training_is_stopped_by_any_loop(pruner, tmp_path):
@@ -600,6 +602,7 @@ def test_a_real_training_is_stopped_by_any_loop(pruner, tmp_path):
         assert study.trials()[number].state.name == "PRUNED"
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.parametrize(
     "template", further(["pretraining", "text_classification"], "text_classification")

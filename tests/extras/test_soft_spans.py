@@ -420,6 +420,7 @@ def soften(project: Path, template: str) -> None:
 REGULARIZED = {"regularization.span_smoothing": 0.1, "regularization.focal_gamma": 1.0}
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 @pytest.mark.parametrize(
@@ -448,6 +449,7 @@ def test_probabilities_are_learned_alike_everywhere(template, more, tmp_path):
     assert apart < 1e-5 < 1e-4 < moved
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.parametrize("template", further(ITEMS, "relation_extraction"))
 def test_a_student_learns_the_mean_of_its_teachers(template, tmp_path):

@@ -135,6 +135,7 @@ def train(project: Path, plan: dict, **settings) -> dict[str, np.ndarray]:
         return {name: arrays[name] for name in names}
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_texts_with_weights_are_learned_alike_everywhere(tmp_path):

@@ -94,6 +94,7 @@ WAYS = {
 }
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.parametrize("way", WAYS)
 def test_weights_and_predictions_are_those_of_all_rows(way, tmp_path):
@@ -324,6 +325,7 @@ def predict(project: Path, name: str) -> list[list]:
     return [[[t[key] for key in keys] for t in json.loads(line)["triples"]] for line in found]
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_the_best_weights_are_those_of_all_rows(project, dense, lean):
     used, rows = map(int, re.search(r"used_rows: (\d+) of (\d+) rows", lean).groups())
@@ -352,6 +354,7 @@ def test_tokens_that_were_never_seen_are_predicted_without_the_extra(project, de
         (project / "config.toml").write_text(config, encoding="utf-8")
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_two_replicas_micro_batches_and_orbit(project, lean):
     train(project, "dense_replicas", **REPLICAS)
@@ -361,6 +364,7 @@ def test_two_replicas_micro_batches_and_orbit(project, lean):
     assert difference(best(project, "lean_replicas"), best(project, "lean")) < 1e-5
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_a_run_that_was_killed_goes_on_to_the_last_bit(project, lean, tmp_path):
@@ -374,6 +378,7 @@ def test_a_run_that_was_killed_goes_on_to_the_last_bit(project, lean, tmp_path):
     assert_equal(expected.values(), found.values())
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_the_model_of_each_fold_has_all_rows(project):
     changes = {**SETTINGS, "folds.count": 2, "steps": 4, "averaging.ema": 0.0, **USED}

@@ -191,6 +191,7 @@ subprocess.run = run_in_fork
 """
 
 
+@pytest.mark.shown("pretraining")
 @pytest.mark.trains
 @pytest.mark.parametrize("template", ["relation_extraction", "pretraining"])
 def test_the_notebook_trains_and_predicts(template: str, tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 # ---------------------------------------------------------------- ways of calling cookiecutter
 
 
+@pytest.mark.shown("relation_extraction")
 @pytest.mark.parametrize("way", ["menu", "directory", "zip", "git", "relative path"])
 def test_all_ways_give_the_same_bytes(
     repository: Path, project: Path, tmp_path: Path, way: str
@@ -254,6 +255,7 @@ def test_a_folder_without_training_data_is_said(
     assert lacks_dev == (folder == "../data")
 
 
+@pytest.mark.shown("relation_extraction")
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_named_encoder_brings_the_extra_that_reads_it(
     repository: Path, tmp_path: Path, template: str
@@ -324,6 +326,7 @@ def test_two_clones_in_one_process(repository: Path, tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------- extras
 
 
+@pytest.mark.shown("chosen1", "chosen3")
 @pytest.mark.parametrize(
     ("answer", "chosen"),
     [

@@ -298,6 +298,7 @@ def test_files_of_others_are_not_replaced(tmp_path: Path, capsys) -> None:
     get_data_set("e2e", tmp_path, source)
 
 
+@pytest.mark.shown("squad", "phee")
 @pytest.mark.parametrize("name", list(DATA_SETS))
 def test_a_file_converted_alone_has_the_pinned_records(name: str, tmp_path: Path, capsys) -> None:
     """What `baselines data convert` makes of one of the files, without any pinned id."""
@@ -556,6 +557,7 @@ OFFICIAL: dict[str, Callable[[Path, list[Path]], None]] = {
 }
 
 
+@pytest.mark.shown("squad", "finre", "selqa")
 @pytest.mark.parametrize("name", list(DATA_SETS))
 def test_official_files_give_the_same_bytes(name: str, tmp_path: Path) -> None:
     clone = tmp_path / "clone"

@@ -320,6 +320,7 @@ def test_a_zip_holds_project_results_and_encoder(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------- smoke
 
 
+@pytest.mark.shown("_sample")
 @pytest.mark.trains
 @pytest.mark.parametrize("name", [baseline.name for baseline in find_baselines(ROOT)])
 def test_baseline_runs(name, tmp_path, monkeypatch):

@@ -108,6 +108,7 @@ def with_commit(project: Path, commit: str, address: str = "") -> None:
 # --------------------------------------------------------------------------- real versions
 
 
+@pytest.mark.shown("relation_extraction")
 @pytest.mark.parametrize(
     "template",
     further(
@@ -156,6 +157,7 @@ def test_an_update_is_a_fresh_project_with_the_changes_of_its_owner(
     assert ending.value.code == 0 and "is up to date" in capsys.readouterr().out
 
 
+@pytest.mark.further
 def test_a_run_of_the_old_version_predicts_the_same(versions, rendered, tmp_path: Path) -> None:
     old, _, _ = versions
     project = tmp_path / "relation_extraction"
@@ -170,6 +172,7 @@ def test_a_run_of_the_old_version_predicts_the_same(versions, rendered, tmp_path
     assert (tmp_path / "before.jsonl").read_bytes() == (tmp_path / "after.jsonl").read_bytes()
 
 
+@pytest.mark.further
 def test_a_file_in_the_way_is_in_conflict_and_kept(
     versions, rendered, tmp_path: Path, capsys
 ) -> None:
@@ -202,6 +205,7 @@ def test_a_file_in_the_way_is_in_conflict_and_kept(
         assert "is up to date" in said and f"CONFLICT {name}: choose between what" in said
 
 
+@pytest.mark.shown("first file")
 @pytest.mark.parametrize("moment", ["staging", "plan", "first copy", "first file", "last file"])
 def test_an_interrupted_update_is_finished(moment, versions, rendered, tmp_path: Path) -> None:
     old, _, folder = versions
@@ -691,6 +695,7 @@ def test_what_can_not_be_updated_is_said(versions, rendered, tmp_path: Path, cap
     assert "git is needed" in refused("update", project, capsys=capsys)
 
 
+@pytest.mark.further
 def test_git_keeps_what_it_has_committed(versions, rendered, tmp_path: Path) -> None:
     old, _, folder = versions
     project = tmp_path / "relation_extraction"
@@ -755,6 +760,7 @@ def test_two_versions_and_two_tasks_are_never_mixed(tmp_path: Path) -> None:
     assert contents(tmp_path / "mine") == before
 
 
+@pytest.mark.further
 def test_cruft_creates_checks_compares_and_updates(tmp_path: Path) -> None:
     """With the package itself; between its two commits a hook and baking change their words."""
     pytest.importorskip("cruft", reason="cruft is not installed: pip install cruft")

@@ -206,6 +206,7 @@ def project(request):
     return models.training, models.inference, generator, unlabelled
 
 
+@pytest.mark.shown("crf")
 @pytest.mark.trains
 def test_models_are_ready_for_replicas_and_tpu(project):
     training, _, generator, _ = project
@@ -216,6 +217,7 @@ def test_models_are_ready_for_replicas_and_tpu(project):
     assert model_checks.find_split_faults(training, batch) == []
 
 
+@pytest.mark.shown("gplinker")
 @pytest.mark.trains
 def test_models_learn_three_records_by_heart(project):
     training, inference, generator, unlabelled = project
@@ -233,6 +235,7 @@ def test_models_learn_three_records_by_heart(project):
     assert found == expected
 
 
+@pytest.mark.shown("crf")
 @pytest.mark.trains
 def test_the_mean_of_two_models_is_decoded(project):
     """Twice the same model is that model; two differ from both, also in the transitions."""

@@ -87,6 +87,7 @@ def states(model, batch) -> np.ndarray:
     return np.asarray(outputs["sequence_output"] if isinstance(outputs, dict) else outputs)
 
 
+@pytest.mark.shown("[bert]", "[roberta]", "deberta_v3", "modernbert")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_losses_are_those_of_transformers(kind, tmp_path, capsys):
     built, batch = load(write_model(tmp_path / kind, kind)), read_batch(kind)
@@ -117,6 +118,7 @@ def exported(tmp_path_factory) -> tuple[dict, Path]:
     return found, folder
 
 
+@pytest.mark.shown("[bert]", "[roberta]", "deberta_v3", "modernbert")
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_export_is_read_back(kind, exported, capsys):
     built, folder = exported

@@ -70,6 +70,7 @@ def project(tmp_path_factory) -> Path:
     return project
 
 
+@pytest.mark.further
 def test_two_replicas_micro_batches_and_recomputed_layers(project):
     asked = {**TRAINING, **REPLICAS, "run_name": "two"}
     run("train.py", *flags(project, **asked), cwd=project)
@@ -79,6 +80,7 @@ def test_two_replicas_micro_batches_and_recomputed_layers(project):
     assert len(one) > 30 and largest < 1e-5
 
 
+@pytest.mark.further
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_a_run_that_was_killed_goes_on_to_the_last_bit(project, tmp_path):
     plan = tmp_path / "plan.json"
@@ -191,6 +193,7 @@ def test_what_is_no_table_of_texts(name, content, columns, message, project, tmp
 # --- a decoder ---
 
 
+@pytest.mark.further
 def test_what_export_says_of_a_causal_model_works(tmp_path):
     """Text classification and text generation read it; any other task refuses it."""
     project = bake_project("pretraining", tmp_path, "writers")

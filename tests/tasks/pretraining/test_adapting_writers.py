@@ -104,6 +104,7 @@ def states(encoder, batch) -> np.ndarray:
     return np.asarray(encoder({name: batch[name] for name in ("token_ids", "padding_mask")}))
 
 
+@pytest.mark.shown("gpt2", "gemma3")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_losses_are_those_of_transformers(kind, tmp_path, capsys):
     _, built = load(write_model(tmp_path / kind, kind))
@@ -132,6 +133,7 @@ def exported(tmp_path_factory) -> tuple[dict, Path]:
     return found, folder
 
 
+@pytest.mark.shown("gpt2")
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_export_goes_on(kind, exported):
     built, folder = exported
@@ -146,6 +148,7 @@ def test_an_export_goes_on(kind, exported):
         assert one == other, name
 
 
+@pytest.mark.shown("gpt2", "gemma3")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_keeps_a_decoder(kind, exported, tmp_path):
     """All its weights are in a file: also the bias of a causal BERT's vocabulary."""

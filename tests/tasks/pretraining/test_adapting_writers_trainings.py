@@ -57,6 +57,7 @@ def project(tmp_path_factory) -> Path:
     return project
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("more", [{}, {"lora.rank": 2}], ids=["all", "lora"])
 def test_two_replicas_micro_batches_and_recomputed_layers(project, more):
     one = {**TRAINING, **more, "run_name": "whole"}
@@ -71,6 +72,7 @@ def test_two_replicas_micro_batches_and_recomputed_layers(project, more):
     assert len(found[0]) > 20 and largest < 1e-5
 
 
+@pytest.mark.further
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_a_run_that_was_killed_goes_on_to_the_last_bit(project, tmp_path):
     plan = tmp_path / "plan.json"
@@ -83,6 +85,7 @@ def test_a_run_that_was_killed_goes_on_to_the_last_bit(project, tmp_path):
     assert largest_difference(one, other) == 0
 
 
+@pytest.mark.further
 def test_an_adapted_decoder_writes_classifies_and_goes_on(project, tmp_path):
     said = run("evaluate.py", "whole", "sample/dev.txt", cwd=project).stdout
     assert re.search(r"[Pp]erplexity +\d", said)
@@ -127,6 +130,7 @@ def test_updates_of_low_rank_are_exported_merged(project, tmp_path):
         assert values[0] > 0 and values[2] < 1e-2 * values[0], name
 
 
+@pytest.mark.further
 def test_our_own_causal_bert_goes_on(project, tmp_path):
     """Its export is a decoder again, of the same layers."""
     tiny = {"objective": "causal", "max_length": 40, "shards": "tiny", "steps": 3}

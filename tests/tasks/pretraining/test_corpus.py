@@ -263,6 +263,7 @@ def copied_project(settings: CorpusSettings) -> Path:
     return project
 
 
+@pytest.mark.shown("9-1")
 @pytest.mark.trains
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("number,processes", [(signal.SIGTERM, 4), (signal.SIGKILL, 1)])

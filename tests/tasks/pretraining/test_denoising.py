@@ -354,6 +354,7 @@ def load_embedding() -> mock.Mock:
 # ------------------------------------------------------------------------- training
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_a_killed_training_of_a_writer_ends_like_one_on_two_replicas(tmp_path):
     """Which is to 1e-5; what it exports is what it ended with."""

@@ -70,6 +70,7 @@ def project(tmp_path_factory) -> Path:
     return project
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(("one", "more"), [("whole", {}), ("generated", GENERATOR)])
 def test_two_replicas_micro_batches_and_recomputed_layers(one, more, project):
     asked = {**TRAINING, **REPLICAS, **more, "run_name": f"two_{one}"}
@@ -97,6 +98,7 @@ def test_a_run_that_was_killed_goes_on_to_the_last_bit(project, tmp_path):
     assert largest_difference(one, other) == 0
 
 
+@pytest.mark.further
 def test_an_adapted_discriminator_classifies(project, tmp_path):
     said = run("evaluate.py", "whole", "sample/dev.txt", cwd=project).stdout
     assert re.search(r"[Aa]ccuracy +0\.\d", said)

@@ -48,6 +48,7 @@ def gradients(accumulation: int = 1, xla: bool = False) -> list[np.ndarray]:
     return [tf.convert_to_tensor(one).numpy() for one in [*found, *losses.values()]]
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_many_heads_have_the_gradient_of_few(monkeypatch):
     few = gradients()

@@ -228,6 +228,7 @@ def triples_of_grids(grids, shared):
     return triples
 
 
+@pytest.mark.shown("2-efficient", "1-plain-shared")
 @pytest.mark.parametrize("digits", [20, 1, 0], ids=["no ties", "some ties", "many ties"])
 @pytest.mark.parametrize("entity_heads", ["shared", "per_predicate"])
 @pytest.mark.parametrize("pointer", ["efficient", "plain"])

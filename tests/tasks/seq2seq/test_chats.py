@@ -221,6 +221,7 @@ def test_an_exported_writer_has_its_template(tmp_path):
 WORKER = ROOT / "tests/replica_worker.py"
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_a_chat_is_learned_on_replicas_and_written_without_the_folder(tmp_path):

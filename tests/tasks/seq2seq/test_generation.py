@@ -235,6 +235,7 @@ def test_cached_steps_give_the_logits_of_the_whole_model(model):
     assert whole.std() > 0.1  # a model without opinions would agree with anything
 
 
+@pytest.mark.shown("unilm-greedy", "encoder_decoder-beams")
 @pytest.mark.trains
 @pytest.mark.parametrize("name", SEARCHES)
 def test_cached_is_uncached_token_for_token(model, name):
@@ -245,6 +246,7 @@ def test_cached_is_uncached_token_for_token(model, name):
     assert len(np.unique(cached["scores"])) > 1
 
 
+@pytest.mark.shown("unilm")
 @pytest.mark.trains
 @pytest.mark.parametrize("name", ["greedy", "blocked", "sample"])
 def test_a_record_gets_in_a_batch_what_it_gets_alone(model, name):
@@ -257,6 +259,7 @@ def test_a_record_gets_in_a_batch_what_it_gets_alone(model, name):
         np.testing.assert_allclose(outputs["scores"][0], together["scores"][row], atol=1e-5)
 
 
+@pytest.mark.shown("unilm")
 @pytest.mark.trains
 @pytest.mark.parametrize(
     ("beams", "form", "power", "blocked"),
@@ -274,6 +277,7 @@ def test_beam_search_is_that_of_plain_python(model, beams, form, power, blocked)
         assert outputs["scores"][row] == pytest.approx(score, abs=1e-5)
 
 
+@pytest.mark.shown("unilm")
 @pytest.mark.trains
 def test_the_best_texts_of_a_search_in_their_order(model):
     batch = make_batch()
@@ -396,6 +400,7 @@ def test_a_text_ends_with_what_completes_a_stop_string(model, name):
         assert not len(found) or not row[found[0] + 1 :].any()
 
 
+@pytest.mark.shown("unilm")
 @pytest.mark.trains
 def test_of_allowed_texts_the_best_are_written(model):
     """As many beams as texts rank them all; greedy and sampled ones are of them."""
@@ -534,6 +539,7 @@ def test_a_minimum_that_no_text_can_have():
         check_min_length(GenerationTable(block_ngrams=1, allowed="lines.txt"), 5)
 
 
+@pytest.mark.shown("unilm")
 @pytest.mark.trains
 def test_enough_beams_find_the_best_of_all_sequences(kind):
     """Six tokens, targets of five at most, and as many beams as prefixes: nothing is overlooked."""
@@ -567,6 +573,7 @@ def test_greedy_takes_the_likeliest(model):
         assert as_prefix(outputs["tokens"][row]) == prefix
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_an_ensemble_averages_probabilities():
     """Of different models, too."""
@@ -583,6 +590,7 @@ def test_an_ensemble_averages_probabilities():
     assert any(not np.array_equal(outputs["tokens"], tokens) for tokens in alone)
 
 
+@pytest.mark.shown("unilm")
 @pytest.mark.trains
 def test_what_no_text_holds_is_never_written(model):
     for name in ("beams", "sample"):
@@ -642,6 +650,7 @@ def test_sampling_follows_its_numbers(model):
     assert np.array_equal(first, again) and not np.array_equal(first, other)
 
 
+@pytest.mark.shown("unilm")
 @pytest.mark.trains
 @pytest.mark.parametrize("cache", [True, False])
 def test_several_samples_are_those_of_their_numbers(model, cache):
@@ -692,6 +701,7 @@ def test_no_end_before_the_minimum(model):
         np.testing.assert_array_equal(found[others], np.float32(LOGITS)[others])
 
 
+@pytest.mark.shown("unilm-greedy", "encoder_decoder-beams")
 @pytest.mark.trains
 @pytest.mark.parametrize("name", ["greedy", "beams", "sample"])
 def test_texts_have_the_minimum_and_repeat_less(model, name):

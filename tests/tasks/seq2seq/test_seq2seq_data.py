@@ -116,6 +116,7 @@ print(hashlib.sha256(tokenizer.to_str().encode()).hexdigest())
 """
 
 
+@pytest.mark.shown("[2]")
 @pytest.mark.parametrize("seed", ["1", "2", "3"])
 def test_training_a_tokenizer_again_gives_the_same_bytes(tokenizer, seed):
     done = subprocess.run(

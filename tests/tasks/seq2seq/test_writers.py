@@ -152,6 +152,7 @@ def differences(folder: Path, kind: str, peer: dict) -> tuple[list[float], bool,
     return logits, *compare_texts(kind, encoder, settings, peer["greedy"], peer["scores"])
 
 
+@pytest.mark.shown("gemma3", "t5]", "llama]", "bert_decoder")
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_logits_and_texts_are_those_of_transformers(kind, tmp_path, capsys):
     folder, expected = write_folder(tmp_path / kind, kind), NUMBERS[kind]
@@ -614,6 +615,7 @@ def changed_by_others(models: Models, batch: dict, before: dict) -> float:
     return max(moved.values())
 
 
+@pytest.mark.shown("gemma3", "gpt2")
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "qwen2", "mistral", "gemma3"])
 def test_a_packed_example_is_computed_as_one_alone(kind, tmp_path):
     """Windows of Qwen2, Mistral and Gemma 3 are shorter than the examples."""
@@ -712,6 +714,7 @@ def test_what_reads_no_rows_refuses_them(tmp_path):
 # ------------------------------------------------------------------------- training
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.parametrize("kind", ["t5"])
 def test_a_gradient_is_the_same_in_pieces_and_recomputed(kind, tmp_path):
@@ -738,6 +741,7 @@ def test_a_gradient_is_the_same_in_pieces_and_recomputed(kind, tmp_path):
     assert all(np.abs(gradient).max() > 0 for gradient in found[0][1:] if len(gradient.shape) > 1)
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_recomputed_layers_of_gemma_give_the_same_gradient_to_the_last_bit(tmp_path):
     """But for what TensorFlow rearranges, of either graph in its own way."""
@@ -764,6 +768,7 @@ def test_recomputed_layers_of_gemma_give_the_same_gradient_to_the_last_bit(tmp_p
 RANK = 2
 
 
+@pytest.mark.shown("t5_gated", "int4")
 @pytest.mark.parametrize(
     ("kind", "base"),
     [("gemma3", "int8"), ("gemma3", "int4"), ("bart", "float"), ("t5_gated", "float")],
@@ -848,6 +853,7 @@ def assert_same_updates(project: Path, kernels: int) -> None:
     assert_equal(low.values(), killed.values())
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_updates_beside_an_int4_bart_go_on_and_are_written_merged(tokenizer, tmp_path):
@@ -908,6 +914,7 @@ def test_a_project_trains_a_writer_and_writes(tokenizer, tmp_path):
 WORKER = ROOT / "tests/replica_worker.py"
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_packed_trainings_are_the_same_on_replicas_and_interrupted(tmp_path):

@@ -188,6 +188,7 @@ def best(project: Path, name: str) -> dict[str, np.ndarray]:
     return arrays
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_answers_are_learned_on_replicas_and_predicted_without_the_folder(tmp_path):
     project = bake_project("text_classification", tmp_path, "writers, lora, chunks")

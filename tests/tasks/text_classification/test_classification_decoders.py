@@ -76,6 +76,7 @@ def pooled(models_) -> keras.Model:
 # -------------------------------------------------------------------- what is read
 
 
+@pytest.mark.shown("gemma3", "gpt2")
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "gemma3", "smollm3", "bert_decoder"])
 def test_the_last_token_is_what_a_writer_goes_on_from(kind, tmp_path):
     """Its hidden state gives the logits of the next token, with padding anywhere, or without."""
@@ -272,6 +273,7 @@ def with_number(one: Example, number: float) -> NumberExample:
     return NumberExample(**vars(one), numbers=(number,))
 
 
+@pytest.mark.shown("softmax")
 @pytest.mark.trains
 @pytest.mark.parametrize("head", HEADS)
 def test_every_head_is_static_and_teaches_the_decoder(head, tmp_path):
@@ -358,6 +360,7 @@ def largest_difference(project: Path, name: str) -> float:
     return max(np.abs(one[key] - other[key]).max() for key in one)
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_two_replicas_micro_batches_and_recomputed_layers(project):
     run("train.py", *flags(project, run_name="two", **{**TRAINING, **REPLICAS}), cwd=project)
@@ -378,6 +381,7 @@ def test_a_run_that_was_killed_goes_on_to_the_last_bit(project, tmp_path):
     assert largest_difference(project, "killed") == 0
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_updates_of_low_rank_predict_beside_another_run(project, tmp_path):
     asked = {**TRAINING, "run_name": "low", "lora.rank": 4, "steps": 2}

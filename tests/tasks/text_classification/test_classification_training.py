@@ -85,6 +85,7 @@ def read(path):
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
+@pytest.mark.shown("pairs", "ranking")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_of_data_from_training_to_submission(kind, process, tmp_path):
     project, metric = process.project, METRIC[kind]
@@ -182,6 +183,7 @@ def refuse_other_texts(process, kind, file, other):
         assert done.err.startswith(f"error: {other}, {words}"), done.err
 
 
+@pytest.mark.further
 def test_runs_predict_together(process, tmp_path):
     """The ensemble's probabilities are the mean of its members'."""
     project = process.project
@@ -200,6 +202,7 @@ def test_runs_predict_together(process, tmp_path):
     assert np.ptp(np.array(outputs[:2]), axis=0).max() > 1e-4
 
 
+@pytest.mark.further
 def test_a_cross_validation_has_a_floor_on_the_same_records(process):
     project = process.project
     train_file = write_files(project / "ranking", "ranking") / "train.jsonl"
