@@ -60,7 +60,7 @@ def make_optimizer(training: "Training") -> keras.optimizers.Optimizer:
     # By default `AdamW` of core/fast/adamw.py: one pass over memory, and BERT's epsilon.
     return training.optimizer_class(
         learning_rate=schedule,
-        rates=rate_factors(settings, training.models),
+        rate_factors=rate_factors(settings, training.models),
         decay=settings.weight_decay,
         clip_norm=settings.clip_norm,
         **training.optimizer_options,

@@ -176,8 +176,8 @@ def read_field(record: dict, name: str, kind: Any) -> Any:
     if name not in record:
         raise InputError(f'the field "{name}" is missing: add it to the record.')
     value = whole_number(record[name]) if kind == Id else record[name]
-    infinite = isinstance(value, float) and not math.isfinite(value)
-    if not isinstance(value, kind) or infinite or isinstance(value, bool) and kind is not object:
+    odd = isinstance(value, bool) or isinstance(value, float) and not math.isfinite(value)
+    if not isinstance(value, kind) or odd and kind is not object:
         kinds: dict = {str: "a string", list: "a list", int | float: "a number"}
         wanted = kinds.get(kind, "a string or a whole number")
         raise InputError(f'"{name}" must be {wanted}, not {value!r}.')

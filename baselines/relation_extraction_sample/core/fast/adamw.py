@@ -19,7 +19,7 @@ class FineTuning(keras.optimizers.Optimizer):
 
     Args:
         learning_rate: a rate or a schedule.
-        rates: path of a variable -> factor of its learning rate; 1 if it is not named.
+        rate_factors: path of a variable -> factor of its learning rate; 1 if it is not named.
         decay: w -= rate * decay * w, in addition to the step of the optimizer.
         no_decay: variables don't decay if their name contains one of these.
         clip_norm: largest norm of the whole gradient; 0: never clip.
@@ -30,7 +30,7 @@ class FineTuning(keras.optimizers.Optimizer):
     def __init__(
         self,
         learning_rate: Any = 1e-4,
-        rates: dict[str, float] | None = None,
+        rate_factors: dict[str, float] | None = None,
         decay: float = 0.01,
         # Biases and the scales of normalizations need not be near zero.
         no_decay: tuple[str, ...] = ("bias", "gamma", "beta"),
@@ -39,7 +39,7 @@ class FineTuning(keras.optimizers.Optimizer):
         **kwargs: Any,
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
-        self.rates = dict(rates or {})
+        self.rate_factors = dict(rate_factors or {})
         self.decay = decay
         self.no_decay = tuple(no_decay)
         self.clip_norm = clip_norm
@@ -49,7 +49,7 @@ class FineTuning(keras.optimizers.Optimizer):
         super().build(variables)
         # `update_step` sees TensorFlow variables, whose names are not unique: compare identities.
         keys = {variable.path: self._var_key(variable) for variable in variables}
-        self._rates = {keys[path]: rate for path, rate in self.rates.items() if path in keys}
+        self._factors = {keys[path]: own for path, own in self.rate_factors.items() if path in keys}
         self._decaying = {
             self._var_key(variable)
             for variable in variables
@@ -81,9 +81,9 @@ class FineTuning(keras.optimizers.Optimizer):
         """Return the numbers of an update that many variables share.
 
         Returns:
-            `rate`: factor in `rates` -> learning rate; `decay`: the same, times the weight decay.
+            `rate`: factor -> learning rate; `decay`: the same, times the weight decay.
         """
-        factors = {1.0, *self._rates.values()}
+        factors = {1.0, *self._factors.values()}
         rate = {factor: tf.cast(learning_rate, tf.float32) * factor for factor in factors}
         return {"rate": rate, "decay": {factor: rate[factor] * self.decay for factor in factors}}
 
@@ -94,7 +94,7 @@ class FineTuning(keras.optimizers.Optimizer):
     def update_step(self, gradient: tf.Tensor, variable: Any, learning_rate: Any) -> None:
         def move() -> None:
             key, numbers = self._var_key(variable), learning_rate
-            factor = self._rates.get(key, 1.0)
+            factor = self._factors.get(key, 1.0)
             decays = self.decay and key in self._decaying
             decay = numbers["decay"][factor] if decays else None
             self.move(gradient, variable, numbers["rate"][factor], decay, numbers)
@@ -126,7 +126,7 @@ class FineTuning(keras.optimizers.Optimizer):
     def get_config(self) -> dict:
         return {
             **super().get_config(),
-            "rates": self.rates,
+            "rate_factors": self.rate_factors,
             "decay": self.decay,
             "no_decay": list(self.no_decay),
             "clip_norm": self.clip_norm,
@@ -198,7 +198,7 @@ class AdamW(FineTuning, keras.optimizers.Adam):
     def adam(self, key: str, gradient: tf.Tensor, handles: list, numbers: dict) -> None:
         """Update one variable and its moments, given by their handles."""
         variable, first, second = handles
-        factor = self._rates.get(key, 1.0)
+        factor = self._factors.get(key, 1.0)
         if self.decay and key in self._decaying:
             value = tf.raw_ops.ReadVariableOp(resource=variable, dtype=gradient.dtype)
             decayed = value * numbers["decay"][factor]

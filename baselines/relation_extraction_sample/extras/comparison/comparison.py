@@ -26,7 +26,7 @@ from core.data.records import Id
 from core.runs.manifest import check_files
 from core.runs.members import known_runs
 
-NUMBERS_AT_ONCE = 500_000  # counts of drawn records in memory, in the caches of a processor
+NUMBERS_AT_ONCE = 100_000  # counts of drawn records in memory, in the caches of a processor
 MOST_RESAMPLES, FEW_RESAMPLES = 10_000, 200
 DRAWN_RECORDS = 1_000_000_000  # in all resamples together: some ten seconds
 FEW_COLUMNS = 64
