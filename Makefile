@@ -8,9 +8,10 @@ DEMO = build/demo
 # Without its dependencies: those are gigabytes that its loop does not need.
 ORBIT = templates/extras/orbit/requirements.txt
 # Templates may hold a pyproject.toml of their own, which is the one of a generated project.
+TASKS = $(patsubst templates/%/cookiecutter.json,%,$(wildcard templates/*/cookiecutter.json))
 RUFF_OPTIONS = --no-cache --config pyproject.toml
 
-.PHONY: demo test whole quick lint types test-all docs lock clean
+.PHONY: demo test whole quick lint types types-generator types-shared test-all docs lock clean
 
 # Bake a project, train it on its sample, score it and compare it with the shipped reference.
 demo: $(VENV)/installed
@@ -38,16 +39,21 @@ lint: $(VENV)/installed
 
 # Every project has a package `task` of its own, and finds `core` and `extras` in templates/.
 types: $(VENV)/installed
-	@failed=0; \
-	MYPYPATH=templates $(BIN)/mypy generator || failed=1; \
-	MYPYPATH=templates $(BIN)/mypy templates/*.py templates/*/*_extension.py templates/core \
-		templates/extras || failed=1; \
-	for template in templates/*/cookiecutter.json; do \
-		project="$${template%/*}/{{cookiecutter.project_slug}}"; \
-		echo "$${template%/*}"; \
-		MYPYPATH="templates:$$project" $(BIN)/mypy --follow-imports silent \
-			$$(ls -d "$$project"/*/ | grep -v "/\(core\|extras\|tests\|sample\|reference\)/") "$$project"/*.py || failed=1; \
-	done; exit $$failed
+	@$(MAKE) --no-print-directory --keep-going --output-sync --jobs 2 \
+		types-generator types-shared $(patsubst %,types-%,$(TASKS))
+
+types-generator:
+	@echo generator && MYPYPATH=templates $(BIN)/mypy generator
+
+types-shared:
+	@echo core and extras && MYPYPATH=templates $(BIN)/mypy --cache-dir .mypy_cache/shared \
+		templates/*.py templates/*/*_extension.py templates/core templates/extras
+
+types-%:
+	@project="templates/$*/{{cookiecutter.project_slug}}"; \
+	echo $* && MYPYPATH="templates:$$project" $(BIN)/mypy --follow-imports silent \
+		--cache-dir .mypy_cache/$* \
+		$$(ls -d "$$project"/*/ | grep -v "/\(core\|extras\|tests\|sample\|reference\)/") "$$project"/*.py
 
 # The tests with each supported TensorFlow, each in an environment of its own.
 test-all:
