@@ -255,7 +255,7 @@ def contents(folder) -> dict[str, str]:
 SHOWN = "relation_extraction"
 
 
-@pytest.fixture(scope="module", params=further(TASKS, SHOWN, "text_classification"))
+@pytest.fixture(scope="module", params=further(TASKS, SHOWN))
 def project(request, tmp_path_factory):
     """A project with a short sample and runs in every state of disrepair."""
     project = bake_project(request.param, tmp_path_factory.mktemp("bad"))
@@ -638,6 +638,7 @@ def test_loading_tensorflow_leaves_no_file_open():
     assert next_descriptor() == before
 
 
+@pytest.mark.further
 def test_a_terminal_of_ascii_ends_no_training(project, case):
     """Whatever the records hold: what it can't show is written as numbers."""
     if template_of(project) != SHOWN:
@@ -668,6 +669,7 @@ def test_a_corrected_command_starts_anew(process):
     shutil.rmtree(process.project / "runs/corrected")
 
 
+@pytest.mark.further
 def test_a_disk_that_is_really_full(process, tmp_path):
     """HDF5 has its own way to fail, and to crash as the interpreter ends: a process of its own."""
     if template_of(process.project) != SHOWN:

@@ -73,8 +73,8 @@ REPLICAS |= {"two_workers": 2, "two_workers_of_two": 4}
 pytestmark = pytest.mark.trains
 
 
-# Those with variants of their own, and one with pointers; test_resume.py takes others.
-@pytest.fixture(scope="module", params=further(TEMPLATES, *OF_TASK, "relation_extraction"))
+# The fastest to train of those with pointers; test_resume.py takes another.
+@pytest.fixture(scope="module", params=further(TEMPLATES, "relation_extraction"))
 def project(request, tmp_path_factory) -> Path:
     project = bake_project(request.param, tmp_path_factory.mktemp("project"))
     shorten(project, {"train": EXAMPLES, "dev": 21})
@@ -149,7 +149,6 @@ def difference(record: dict, other: dict, kind: str) -> float:
     return max(np.abs(first[name] - second[name]).max() for name in first)
 
 
-@pytest.mark.shown("relation_extraction")
 def test_weights_are_the_same(trainings, name):
     record, one = trainings[name][0], trainings["one_replica"][0]
     assert record["steps"] == one["steps"] == STEPS
@@ -195,7 +194,7 @@ def test_predictions_of_two_workers_are_those_of_one_to_the_last_bit(trainings):
     assert str(record["records"]) == str(one["records"]) and len(str(one["records"])) > 100
 
 
-@pytest.mark.shown("clip_norm")
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("without", "least"), [("clip_norm", 1e-3), ("dropout", 1e-3), ("attention_dropout", 1e-4)]
 )

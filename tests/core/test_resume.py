@@ -429,6 +429,7 @@ def test_what_changes_no_weight_does_not_keep_a_run_from_going_on(process, asked
     assert not (altered / ".writing-dead").exists()
 
 
+@pytest.mark.further
 @needs_signals
 def test_an_overwriting_that_is_killed_goes_on(project, whole, tmp_path):
     if template_of(project) != TEMPLATES[-1]:

@@ -44,7 +44,7 @@ def test_long_texts_are_shown_around_their_spans():
     assert excerpt("one\ntwo\x07") == r"one\ntwo\x07"
 
 
-@pytest.mark.shown("seq2seq")
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.parametrize("template", further(TASKS, "relation_extraction", "seq2seq"))
 def test_scores_within_an_epoch_and_long_documents_are_shown(template, tmp_path):

@@ -11,6 +11,7 @@ WORKER = ROOT / "tests" / "weights_worker.py"
 pytestmark = pytest.mark.trains
 
 
+@pytest.mark.shown("relation_extraction", "classification", "seq2seq")
 @pytest.mark.shown(
     "relation_extraction", "named_entity_recognition", "text_classification", "seq2seq"
 )

@@ -106,6 +106,7 @@ def f1_of(records: list[list[dict]], gold: dict[int, int], ids: np.ndarray) -> n
     return 2 * (found & truth).sum(1) / (found.sum(1) + truth.sum())
 
 
+@pytest.mark.shown("strengths0")
 @pytest.mark.parametrize("fitter", ["fit", "fit_stack"])
 @pytest.mark.parametrize("strengths, gains", [([1, 0, 0], False), ([1, 0.95, 0.9], True)])
 def test_the_expected_gain_is_that_of_new_records(strengths, gains, fitter):
@@ -261,10 +262,8 @@ def succeeds(process: ProjectProcess, *command) -> Done:
     return done
 
 
-# Those with tests of their own.
-@pytest.fixture(
-    scope="module", params=further(BLENDED, "relation_extraction", "seq2seq", "text_classification")
-)
+# The one with most tests of its own.
+@pytest.fixture(scope="module", params=further(BLENDED, "text_classification"))
 def process(request, tmp_path_factory):
     """A process of a project with two runs, whose encoders and tokens differ."""
     project = bake_project(request.param, tmp_path_factory.mktemp("project"), EXTRAS)
@@ -282,7 +281,6 @@ def scores_of(process: ProjectProcess, run: str) -> dict:
     return json.loads((process.project / "runs" / run / "scores.json").read_text("utf-8"))
 
 
-@pytest.mark.shown("text_classification")
 @pytest.mark.trains
 def test_a_blend_is_a_run(process, tmp_path):
     """Fit, predict, evaluate, compare and blend it again, by the commands of the README."""
@@ -307,7 +305,6 @@ def test_a_blend_is_a_run(process, tmp_path):
     assert weights["weights"] == [0.5, 0.5] and weights["runs"] == ["runs/blend", "runs/two"]
 
 
-@pytest.mark.shown("text_classification")
 @pytest.mark.trains
 def test_a_stack_is_a_run(process, tmp_path):
     """Fit, predict, evaluate, compare and blend it, by the commands of the README."""
@@ -387,7 +384,6 @@ print(json.dumps([pairs, texts]))
     assert done.code == 1 and "--beams is for single runs" in done.err
 
 
-@pytest.mark.shown("text_classification")
 @pytest.mark.trains
 def test_one_run_of_weight_one_is_that_run(process, tmp_path):
     """The mean of equal candidates is each of them: the same predictions, but for rounding."""
@@ -426,7 +422,6 @@ def assert_close(first, second) -> None:
         assert first == second
 
 
-@pytest.mark.shown("text_classification")
 @pytest.mark.trains
 def test_several_runs_are_scored_together(process):
     """As predict.py averages them; nothing is written, for they have no folder."""

@@ -753,6 +753,7 @@ def weights_of(run_folder: Path) -> dict[str, np.ndarray]:
     return arrays
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.parametrize(
     "template",

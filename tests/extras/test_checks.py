@@ -846,7 +846,7 @@ def run_check(project, *flags, anew=False):
     return run(project / "check.py", *flags, cwd=project, check=False, anew=anew)
 
 
-@pytest.mark.shown("relation_extraction")
+@pytest.mark.further
 @pytest.mark.trains
 def test_the_shipped_project_is_sound(project):
     files = sorted(project.rglob("*.jsonl"))

@@ -537,7 +537,7 @@ FORMATS = {
 }
 
 
-# Those with tests of their own.
+# The one with most tests of its own.
 @pytest.fixture(
     scope="module",
     params=further(TASKS, "named_entity_recognition"),
@@ -690,6 +690,7 @@ def test_another_run_and_another_file_begin_anew(project, process):
     assert len(lines_of(out.read_bytes())) == TEST_RECORDS - 1
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_columns_of_entities_come_back_whole(project, process):
     """Their file is held in memory, and its tokens are not in the records that are kept."""

@@ -701,6 +701,7 @@ def test_lists_go_with_other_commands(process, tmp_path):
     assert (exported / "saved_model").is_dir()
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_pairs_train_a_reward_that_scores_single_answers(process, tmp_path):
     project, random = process.project, np.random.default_rng(8)

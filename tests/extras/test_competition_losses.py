@@ -135,6 +135,7 @@ def test_grades_begin_as_they_stand_in_training():
     np.testing.assert_allclose(means[0], scaling["means"], rtol=1e-5)
 
 
+@pytest.mark.further
 def test_weights_are_the_same_on_two_replicas(tmp_path):
     (tmp_path / "worker.py").write_text(WORKER, encoding="utf-8")
     done = run(tmp_path / "worker.py", *LOSSES, cwd=ROOT)

@@ -396,6 +396,7 @@ def test_drawn_numbers_have_the_scores_of_scikit_learn_and_scipy():
                 )
 
 
+@pytest.mark.shown("False")
 @pytest.mark.parametrize("several", [False, True])
 def test_drawn_records_have_the_scores_of_scikit_learn(several):
     """The scores of drawn records are those of a file that holds these records."""

@@ -116,6 +116,7 @@ def states_and_gradient(encoder: keras.Model, read: dict) -> tuple[np.ndarray, n
 # ------------------------------------------------------------------ what transformers computes
 
 
+@pytest.mark.shown("[bert]", "[albert]", "deberta_v3", "modernbert", "[roformer]")
 @pytest.mark.parametrize("kind", [*KINDS, *OTHERS])
 def test_the_numbers_of_transformers(kind, tmp_path, capsys):
     encoder = load(write_model(tmp_path, kind))
@@ -515,7 +516,7 @@ def batch_for(kind: str) -> dict[str, np.ndarray]:
     return batch
 
 
-@pytest.mark.shown("[bert]", "deberta_v3", "modernbert")
+@pytest.mark.shown("[bert]", "modernbert")
 @pytest.mark.parametrize("kind", CLASSES)
 def test_an_encoder_is_saved_cloned_and_static(kind, tmp_path):
     folder = write_model(tmp_path / "model", kind)
@@ -545,7 +546,7 @@ def dropout_rates(encoder: keras.Model) -> set[float]:
     return {layer.rate for _, layer in named_layers(encoder) if isinstance(layer, kinds)}
 
 
-@pytest.mark.shown("[bert]", "deberta_v3")
+@pytest.mark.shown("[bert]")
 @pytest.mark.trains
 @pytest.mark.parametrize("kind", CLASSES)
 def test_an_encoder_is_recomputed_frozen_and_compiled(kind, tmp_path):
@@ -1029,6 +1030,7 @@ def write_back(folder: Path, encoder: keras.Model) -> Path:
     return folder
 
 
+@pytest.mark.shown("[bert]", "[albert]", "deberta_v3", "modernbert", "[roformer]")
 @pytest.mark.parametrize("kind", [*KINDS, *OTHERS])
 def test_an_encoder_that_was_written_back_is_the_same(kind, tmp_path, capsys):
     encoder, read = load(write_model(tmp_path / "one", kind)), encoder_peer.arrays(kind)

@@ -470,7 +470,7 @@ def start(process, *command) -> str:
     return done.out
 
 
-@pytest.mark.shown("triples")
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.parametrize(("kind", "model"), [("triples", "unilm"), ("events", "encoder_decoder")])
 def test_a_writer_stands_beside_the_pointer_model(process, kind, model):

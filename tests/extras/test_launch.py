@@ -544,7 +544,7 @@ DIFFERENCES = {
 }
 
 
-@pytest.mark.shown("setting", "order", "run")
+@pytest.mark.shown("setting", "order")
 @pytest.mark.trains
 @pytest.mark.parametrize("name", DIFFERENCES)
 def test_workers_that_differ_end_before_the_first_step(two_machines, tmp_path, name):

@@ -369,6 +369,7 @@ def test_the_base_stays_and_the_rest_is_saved_and_restored_bit_for_bit(tmp_path)
     assert_equal(before, [w for w in again.training.weights if hasattr(w, "frozen")])
 
 
+@pytest.mark.shown("int8")
 @pytest.mark.parametrize(("base", "numbers"), [("int8", 1), ("int4", 2)])
 def test_the_gradient_beside_codes_is_that_of_finite_differences(base, numbers):
     models = build(lora(base=base))

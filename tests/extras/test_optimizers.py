@@ -62,7 +62,7 @@ CASES = {
 }
 
 
-@pytest.mark.shown("adafactor", "muon", "lamb-False")
+@pytest.mark.shown("muon-True", "adafactor-True", "lamb-False")
 @pytest.mark.trains
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("sparse", [False, True])

@@ -186,7 +186,7 @@ def process(tmp_path_factory):
     process.stop()
 
 
-@pytest.mark.shown("quora", "jigsaw")
+@pytest.mark.shown("jigsaw")
 @pytest.mark.trains
 @pytest.mark.parametrize("name", COMPETITIONS)
 def test_a_competition_from_its_files_to_a_submission(process, tmp_path, name):

@@ -122,6 +122,7 @@ REFERENCES = {
 }
 
 
+@pytest.mark.shown("negatives", "cosent")
 @pytest.mark.parametrize("loss", REFERENCES)
 def test_losses_and_gradients_are_those_of_the_reference(loss):
     """Values of 60 batches with texts that occur twice, gradients of some by finite differences."""
@@ -666,6 +667,7 @@ def test_a_submission_has_the_header_and_the_queries_of_the_sample(tmp_path, cap
     assert [*read_texts(texts)] == [("7", "one, two"), ("8", "three")]
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_mined_negatives_are_learned_from(project, vectors):
     pytest.importorskip("bm25s")

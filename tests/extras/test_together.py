@@ -23,12 +23,11 @@ ASKED = {
     "optimizers.lookahead": 2,
     "optimizers.schedule": "cosine",
     "pooling": "attention",
-    "regularization.adversary": "fgm",
     "regularization.focal_gamma": 1.0,
     "used_rows.enabled": True,
 }
-SMALL = {"epochs": 2, "batch_size": 4, "checkpoint_steps": 1, "clip_norm": 0.05, "tiny_layers": 3}
-SMALL |= {"dropout": 0.1, "attention_dropout": 0.1}
+SMALL = {"epochs": 2, "batch_size": 4, "checkpoint_steps": 1, "clip_norm": 0.05, "tiny_layers": 2}
+SMALL |= {"buckets": 1, "dropout": 0.1, "attention_dropout": 0.1}
 
 
 @pytest.mark.trains

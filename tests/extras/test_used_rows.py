@@ -339,6 +339,7 @@ def test_the_best_weights_are_those_of_all_rows(project, dense, lean):
     assert dense_scores == lean_scores
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_tokens_that_were_never_seen_are_predicted_without_the_extra(project, dense, lean):
     expected = predict(project, "dense")

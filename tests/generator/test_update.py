@@ -663,6 +663,7 @@ def refused(*command: str | Path, capsys) -> str:
     return str(ending.value.code)
 
 
+@pytest.mark.further
 def test_what_can_not_be_updated_is_said(versions, rendered, tmp_path: Path, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["baselines"])
     assert "has no .cookiecutter.json" in refused("update", tmp_path, capsys=capsys)

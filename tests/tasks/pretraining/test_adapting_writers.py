@@ -133,7 +133,7 @@ def exported(tmp_path_factory) -> tuple[dict, Path]:
     return found, folder
 
 
-@pytest.mark.shown("gpt2")
+@pytest.mark.shown("smollm3")
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_export_goes_on(kind, exported):
     built, folder = exported

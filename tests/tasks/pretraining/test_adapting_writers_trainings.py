@@ -118,6 +118,7 @@ def test_an_adapted_decoder_writes_classifies_and_goes_on(project, tmp_path):
     run("train.py", *flags(project, **asked), cwd=project)
 
 
+@pytest.mark.further
 def test_updates_of_low_rank_are_exported_merged(project, tmp_path):
     run("export.py", "low", tmp_path / "low", cwd=project)
     written, read = (

@@ -81,11 +81,13 @@ def test_two_replicas_micro_batches_and_recomputed_layers(one, more, project):
     assert len(found[0]) > 30 and largest < 1e-5
 
 
+@pytest.mark.further
 def test_a_generator_makes_another_training(project):
     found = [weights(project / "runs" / name) for name in ("whole", "generated")]
     assert largest_difference(*found) > 1e-4
 
 
+@pytest.mark.further
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_a_run_that_was_killed_goes_on_to_the_last_bit(project, tmp_path):
     plan = tmp_path / "plan.json"
@@ -119,6 +121,7 @@ def test_an_adapted_discriminator_classifies(project, tmp_path):
     run("train.py", *flags(project, **asked), cwd=project)
 
 
+@pytest.mark.further
 def test_a_folder_without_a_discriminator_is_refused_in_one_sentence(project):
     asked = {**TRAINING, "encoder": "generator", "run_name": "x"}
     result = run("train.py", *flags(project, **asked), cwd=project, check=False)

@@ -228,7 +228,7 @@ def triples_of_grids(grids, shared):
     return triples
 
 
-@pytest.mark.shown("2-efficient", "1-plain-shared")
+@pytest.mark.shown("2-efficient-shared")
 @pytest.mark.parametrize("digits", [20, 1, 0], ids=["no ties", "some ties", "many ties"])
 @pytest.mark.parametrize("entity_heads", ["shared", "per_predicate"])
 @pytest.mark.parametrize("pointer", ["efficient", "plain"])
@@ -304,6 +304,7 @@ def test_the_grids_of_many_predicates_are_never_held_together(entity_heads):
     assert largest_tensor(whole, inputs) >= predicates * length**2
 
 
+@pytest.mark.shown("efficient-shared")
 @pytest.mark.parametrize("entity_heads", ["shared", "per_predicate"])
 @pytest.mark.parametrize("pointer", ["efficient", "plain"])
 def test_predictions_are_those_of_the_scores_that_training_learns(pointer, entity_heads):

@@ -369,6 +369,7 @@ def test_two_replicas_micro_batches_and_recomputed_layers(project):
     assert largest < 1e-5
 
 
+@pytest.mark.further
 @pytest.mark.trains
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_a_run_that_was_killed_goes_on_to_the_last_bit(project, tmp_path):

@@ -334,6 +334,7 @@ def test_dropout_samples_share_all_but_their_masks(tokenizer):
     assert compared.kind == "softmax"
 
 
+@pytest.mark.further
 @pytest.mark.trains
 def test_checks_compile_what_a_training_does(tokenizer):
     """Dropout samples and all regularisations together: XLA lowers the whole step."""
