@@ -54,7 +54,7 @@ needs_signals = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module", params=further(TEMPLATES, *LATER))
+@pytest.fixture(scope="module", params=further(TEMPLATES, TEMPLATES[-1]))
 def project(request, tmp_path_factory) -> Path:
     """A project, in most tasks without any extras: to go on is core's own."""
     extras = "cluster, orbit, regularization" if request.param in LATER else "none"
@@ -129,7 +129,6 @@ def told_to_end(project, asked, tmp_path_factory) -> tuple[Path, str]:
     return project / "runs/unfinished", said
 
 
-@pytest.mark.shown("text_classification")
 @needs_signals
 def test_a_run_that_is_interrupted_ends_like_another(project, whole, asked, told_to_end, tmp_path):
     """It is told to end; killed in its last epoch, which is cut short; killed in its report."""
