@@ -234,7 +234,7 @@ BAD_COMMANDS = {
         "compare.py done other_data",
         "done was scored on sample/dev.jsonl and other_data on sample/dev.jsonl, which differ",
     ),
-    "compared with nothing": ("compare.py done nothing", "nothing has no scores.json: name a run"),
+    "compared with nothing": ("compare.py done nothing", "nothing is not a run: runs/ has "),
     "checked without data": ("check.py --train_file no.jsonl", "no.jsonl is not a file"),
 }
 HIDDEN = ("__pycache__", ".pytest_cache", ".training.lock")

@@ -55,9 +55,13 @@ def run_compare(project, *arguments):
 
 @pytest.mark.slow
 def test_run_against_the_reference(project):
+    for folder, epochs in (("runs/good", 2), ("reference", 20)):
+        scores = json.loads((project / folder / "scores.json").read_text(encoding="utf-8"))
+        write_json(project / folder / "scores.json", scores | {"epochs": epochs})
     done = run_compare(project, "good")
     assert done.returncode == 0, done.stderr
     print(done.stdout)
+    assert "epochs: good was trained for 2, reference for 20\n" in done.stdout
     assert "better" in done.stdout and "born_in" in done.stdout
     result = json.loads((project / "runs/good/comparison.json").read_text(encoding="utf-8"))
     assert result["first"] == 1 and result["second"] < 1
@@ -129,7 +133,7 @@ def test_entities_are_compared_by_the_score_that_decides(tmp_path):
 def test_one_sentence_when_a_run_is_missing(project):
     done = run_compare(project, "absent")
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    sentence = "absent has no scores.json: name a run that has finished an epoch (runs/ has good)."
+    sentence = "absent is not a run: runs/ has good."
     assert sentence in done.stderr
 
 

@@ -25,6 +25,7 @@ from core.base.words import printable
 from core.data.records import Id
 from core.runs.manifest import check_files
 from core.runs.members import known_runs
+from core.runs.scores import read_scores
 
 NUMBERS_AT_ONCE = 100_000  # counts of drawn records in memory, in the caches of a processor
 MOST_RESAMPLES, FEW_RESAMPLES = 10_000, 200
@@ -101,6 +102,8 @@ def find_scored(name: str, path: Path | None = None) -> Scored:
     places = [Path(name), PROJECT / "runs" / name, PROJECT / name, Path(name) / "reference"]
     # A data folder may have the name of a run.
     folder = next((place for place in places if (place / "scores.json").is_file()), None)
+    if folder is None and not any(place.is_dir() for place in places):
+        raise InputError(f"{name} is not a run: {known_runs('scores.json')}.")
     if folder is None:
         raise InputError(
             f"{name} has no scores.json: name a run that has finished an epoch "
@@ -381,6 +384,9 @@ def print_comparison(
     drawn = f"{interval} ({total.resamples} resamples)" if total.low or total.high else ""
     print(f"difference {total.difference:+.4f}{drawn}")
     print(f"verdict: {run.name} against {other.name}: {total.verdict}")
+    epochs = [read_scores(scored.folder).get("epochs") for scored in (run, other)]
+    if None not in epochs and epochs[0] != epochs[1]:
+        print(f"epochs: {run.name} was trained for {epochs[0]}, {other.name} for {epochs[1]}")
     if labels:
         Console(highlight=False).print(table)
     result = {"run": run.name, "other": other.name, "file": run.file, "data_hash": run.data_hash}

@@ -36,8 +36,8 @@ CAUSES = {
     ),
     "overlapping": (
         "overlap another one, while predicted entities don't overlap",
-        'set tagger = "pointer". With "pointer", overlapping entities are predicted only if '
-        "train_file has some: add them there, or drop these.",
+        'set tagger = "pointer", and add some to train_file if it has none: with any, `flat` '
+        "of the schema is false, and the pointers predict them. Or drop these.",
     ),
     "crowded": (
         f"are beyond the {MOST_SPANS} that each window keeps",
