@@ -7,8 +7,8 @@ BIN = $(abspath $(VENV))/bin
 DEMO = build/demo
 # Without its dependencies: those are gigabytes that its loop does not need.
 ORBIT = templates/extras/orbit/requirements.txt
-# Templates may hold a pyproject.toml of their own, which is the one of a generated project.
 TASKS = $(patsubst templates/%/cookiecutter.json,%,$(wildcard templates/*/cookiecutter.json))
+# Templates may hold a pyproject.toml of their own, which is the one of a generated project.
 RUFF_OPTIONS = --no-cache --config pyproject.toml
 
 .PHONY: demo test whole quick lint types types-generator types-shared test-all docs lock clean
@@ -39,7 +39,7 @@ lint: $(VENV)/installed
 
 # Every project has a package `task` of its own, and finds `core` and `extras` in templates/.
 types: $(VENV)/installed
-	@$(MAKE) --no-print-directory --keep-going --output-sync --jobs 2 \
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 \
 		types-generator types-shared $(patsubst %,types-%,$(TASKS))
 
 types-generator:

@@ -73,7 +73,7 @@ REPLICAS |= {"two_workers": 2, "two_workers_of_two": 4}
 pytestmark = pytest.mark.trains
 
 
-# The fastest to train of those with pointers; test_resume.py takes another.
+# One with pointers; test_resume.py takes another.
 @pytest.fixture(scope="module", params=further(TEMPLATES, "relation_extraction"))
 def project(request, tmp_path_factory) -> Path:
     project = bake_project(request.param, tmp_path_factory.mktemp("project"))

@@ -262,7 +262,7 @@ def succeeds(process: ProjectProcess, *command) -> Done:
     return done
 
 
-# The one with most tests of its own.
+# The fastest to train.
 @pytest.fixture(scope="module", params=further(BLENDED, "text_classification"))
 def process(request, tmp_path_factory):
     """A process of a project with two runs, whose encoders and tokens differ."""

@@ -1,6 +1,6 @@
 """Many extras in one training: the same weights on one device, on two replicas and after a kill.
 
-Each extra has such a training of its own, which `make whole` runs; this one stands for all of them.
+Most of these extras have such a training of their own, which only `make whole` runs.
 """
 
 import json
